@@ -1,0 +1,109 @@
+/* pipeline.h - a pipeline's definition as read from YAML: validated, with types from the schema table.
+ *
+ * The loader reads libyaml's events itself: duplicate and unknown keys are errors, scalars get their type from the key
+ * they belong to (never from YAML's guessing), durations and sizes want units, aliases and anchors are refused, one
+ * document a file. Limits: file 1 MB, depth 32. All independent mistakes of a file are reported, not just the first.
+ * Names of pipelines and stages: [A-Za-z0-9_][A-Za-z0-9_.-]*, at most 63 bytes, always text. In all values but `sql:`,
+ * ${NAME} and ${NAME:-default} are replaced from the environment (the default also for an empty variable); $${ is ${.
+ * Ownership: everything hangs in the definition's arena. Thread rule: immutable once loaded.
+ */
+#ifndef CONFIG_PIPELINE_H
+#define CONFIG_PIPELINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/backoff.h"
+#include "base/buf.h"
+#include "base/error.h"
+
+enum { CONFIG_NAME_MAX = 63, CONFIG_STAGES_MAX = 100, CONFIG_WORKERS_MAX = 1000 };
+
+enum stage_kind { STAGE_HANDLER, STAGE_SQL };
+
+struct stage_retry {
+    int attempts; /* runs at this stage before it is failed; 1 to 10000; default 5 */
+    struct backoff backoff; /* exponential, first 10s, max 1h, jitter 10% */
+};
+
+/* One statement of an `sql:` stage, with its :names replaced by $1 ... $N. */
+struct stage_statement {
+    const char *text;
+    int param_count;
+    const enum sql_name {
+        SQL_KEY,
+        SQL_PAYLOAD,
+        SQL_INPUT,
+        SQL_VERSION,
+        SQL_UPDATED_AT,
+    } *params; /* params[i] is what $(i+1) gets */
+};
+
+struct stage_def {
+    const char *name;
+    int line, column; /* where it stands in the file */
+    enum stage_kind kind;
+    const char *handler_file, *handler_name; /* STAGE_HANDLER: as written, relative to the file's folder; NAME */
+    int statement_count;                     /* STAGE_SQL */
+    const struct stage_statement *statements;
+    const char *role;     /* STAGE_SQL: `role:` to SET LOCAL ROLE, or NULL */
+    int workers;          /* default 1 */
+    int64_t timeout_ms;   /* default 60 s; 0: none ("timeout: none") */
+    int64_t grace_ms;     /* between TERM and KILL; default 5 s */
+    struct stage_retry retry;
+    int64_t memory_bytes, cpu_seconds, file_size_bytes, open_files; /* limits:; 0: none */
+    const char *with_json; /* `with:` as JSON object text, "{}" when absent; scalars in it are strings unless they are
+                              plain true/false/null or decimal numbers (JSON's forms), as in JSON; a key without a
+                              value is a mistake */
+    bool after_commit;     /* start only when the predecessor's result is committed */
+};
+
+struct source_def {
+    bool present;
+    const char *path;       /* absolute, ~ and ${NAME:-default} resolved */
+    const char *const *match; /* globs, NULL-terminated; default {"*"} */
+    bool recursive;         /* default true */
+    int64_t every_ms;       /* default 10 s */
+};
+
+struct pipeline_def {
+    struct arena arena;
+    const char *name;
+    const char *file;   /* as given */
+    const char *folder; /* absolute folder of the file: handlers are relative to it */
+    const char *text;   /* the file's bytes, as stored with the revision */
+    size_t text_length;
+    int stage_count;
+    const struct stage_def *stages;
+    struct source_def source;
+};
+
+/* One mistake: "FILE:LINE:COL: MESSAGE", the line, a caret, and a hint ("did you mean 'attempts'?"). */
+struct config_report {
+    struct buf text; /* ready to print, all mistakes in file order */
+    int mistakes;
+};
+
+/* Reads and validates a file. INVALID: see the report (which is initialised in any case; finish it with
+ * config_report_finish). NOT_FOUND / INVALID with err set and an empty report (mistakes is 0) when the file cannot be
+ * read at all. When there is a report, err holds its first mistake as one line, for those who print no more. */
+enum status pipeline_load(const char *path, struct pipeline_def **def, struct config_report *report,
+                          struct error *err) MUST_CHECK;
+/* The same for text kept in the database (a stored revision); `path` names it in errors and gives the folder. */
+enum status pipeline_parse(const char *path, const char *text, size_t length, struct pipeline_def **def,
+                           struct config_report *report, struct error *err) MUST_CHECK;
+void pipeline_free(struct pipeline_def *def);
+void config_report_finish(struct config_report *report);
+
+/* The JSON Schema (draft 2020-12) of a pipeline file, printed from the same table the loader uses. */
+void config_print_schema(struct buf *out);
+
+/* Replaces :key, :payload, :input, :version, :updated_at by $1..$N (each with its cast; a name that repeats keeps its
+ * number), leaving quoted text, comments, dollar quotes, :: and := alone. INVALID with err's line and column in `text`
+ * for an unknown :name, $N, a second statement, no statement, and quotes that are not closed. Memory from `arena`. */
+enum status sql_bind_names(struct arena *arena, const char *text, struct stage_statement *out, struct error *err)
+    MUST_CHECK;
+
+#endif

@@ -1,0 +1,135 @@
+/* schema.c - the table. Defaults are written as a user would write them and go through the same
+ * readers, so that documentation and behaviour cannot part. */
+#include "config/schema.h"
+
+#include <string.h>
+
+#include "config/pipeline.h"
+
+#define FIELD(type, member)                                                                        \
+    .offset = offsetof(struct type, member), .size = sizeof(((struct type *)0)->member)
+
+enum { SECOND_MS = 1000, HOUR_MS = 3600 * SECOND_MS, DAY_MS = 24 * HOUR_MS };
+#define YEAR_MS (INT64_C(52) * 7 * DAY_MS) /* 52 weeks */
+#define MEGABYTE (INT64_C(1) << 20)
+#define TERABYTE (INT64_C(1) << 40)
+
+#define POLICY (LEVEL_STAGE | LEVEL_DEFAULTS)
+
+const char *const config_backoff_names[3] = {
+    [BACKOFF_CONSTANT] = "constant",
+    [BACKOFF_LINEAR] = "linear",
+    [BACKOFF_EXPONENTIAL] = "exponential",
+};
+
+/* clang-format off */
+const struct config_key config_keys[] = {
+    {.name = "pipeline", .levels = LEVEL_PIPELINE, .type = TYPE_NAME, .required = true,
+     FIELD(pipeline_def, name),
+     .description = "The pipeline's name, always taken as text."},
+    {.name = "source", .levels = LEVEL_PIPELINE, .type = TYPE_MAPPING, .inner = LEVEL_SOURCE,
+     .description = "Where documents come from. Without it they are submitted by programs."},
+    {.name = "defaults", .levels = LEVEL_PIPELINE, .type = TYPE_MAPPING, .inner = LEVEL_DEFAULTS,
+     .description = "Policy of all stages that do not say otherwise, key by key."},
+    {.name = "stages", .levels = LEVEL_PIPELINE, .type = TYPE_STAGES, .inner = LEVEL_STAGE,
+     .required = true, .low = 1, .high = CONFIG_STAGES_MAX,
+     .description = "The steps of the pipeline, in order."},
+
+    {.name = "files", .levels = LEVEL_SOURCE, .type = TYPE_MAPPING, .inner = LEVEL_FILES,
+     .required = true,
+     .description = "Each file of a folder is a document."},
+    {.name = "path", .levels = LEVEL_FILES, .type = TYPE_PATH, .required = true,
+     FIELD(source_def, path),
+     .description = "The folder: absolute, below the home folder (~/...), or relative to the "
+                    "folder of this file."},
+    {.name = "match", .levels = LEVEL_FILES, .type = TYPE_TEXTS, .fallback = "*",
+     FIELD(source_def, match), .low = 1, .high = 100,
+     .description = "Patterns of the names wanted, one or a list: * and ?, and ** across folders. "
+                    "Quote those that begin with '*'."},
+    {.name = "recursive", .levels = LEVEL_FILES, .type = TYPE_BOOLEAN, .fallback = "true",
+     FIELD(source_def, recursive),
+     .description = "Whether folders inside the folder are searched as well."},
+    {.name = "every", .levels = LEVEL_FILES, .type = TYPE_DURATION, .fallback = "10s",
+     FIELD(source_def, every_ms), .low = 100, .high = YEAR_MS,
+     .description = "How long to wait between two scans."},
+
+    {.name = "name", .levels = LEVEL_STAGE, .type = TYPE_NAME, .required = true,
+     FIELD(stage_def, name),
+     .description = "The stage's name, unique in the pipeline, always taken as text."},
+    {.name = "handler", .levels = LEVEL_STAGE, .type = TYPE_HANDLER, .only = USE_HANDLER,
+     .description = "FILE.so:NAME, a handler made with PGSTAGE_HANDLER(NAME, ...). The file is "
+                    "relative to the folder of this file."},
+    {.name = "sql", .levels = LEVEL_STAGE, .type = TYPE_SQL, .only = USE_SQL, .high = 100,
+     .description = "A statement, or a list of them, run in one transaction. :key is text, "
+                    ":payload and :input are jsonb, :version is bigint, :updated_at is "
+                    "timestamptz. Environment variables are not replaced here."},
+    {.name = "workers", .levels = POLICY, .type = TYPE_INTEGER, .fallback = "1",
+     FIELD(stage_def, workers), .low = 1, .high = CONFIG_WORKERS_MAX,
+     .description = "Worker processes of the stage on each node; connections if it is SQL."},
+    {.name = "timeout", .levels = POLICY, .type = TYPE_DURATION, .fallback = "60s",
+     FIELD(stage_def, timeout_ms), .low = 1, .high = YEAR_MS, .none_allowed = true,
+     .description = "How long one run may take; 'none' for no limit."},
+    {.name = "grace", .levels = POLICY, .type = TYPE_DURATION, .fallback = "5s",
+     FIELD(stage_def, grace_ms), .low = 0, .high = HOUR_MS,
+     .description = "How long a run that is to end may take to do so before it is killed; 0s "
+                    "kills at once."},
+    {.name = "retry", .levels = POLICY, .type = TYPE_MAPPING, .inner = LEVEL_RETRY,
+     .description = "What follows a failed run."},
+    {.name = "limits", .levels = POLICY, .type = TYPE_MAPPING, .inner = LEVEL_LIMITS,
+     .only = USE_HANDLER,
+     .description = "What a worker process may use."},
+    {.name = "with", .levels = LEVEL_STAGE, .type = TYPE_JSON, .only = USE_HANDLER,
+     .fallback = "{}", FIELD(stage_def, with_json),
+     .description = "Settings for the handler, passed on as JSON: true, false, null and JSON "
+                    "numbers are such when they stand without quotes, all else is text."},
+    {.name = "role", .levels = LEVEL_STAGE, .type = TYPE_ROLE, .only = USE_SQL,
+     FIELD(stage_def, role),
+     .description = "The database role that the statements run as."},
+    {.name = "after_commit", .levels = LEVEL_STAGE, .type = TYPE_BOOLEAN, .fallback = "false",
+     FIELD(stage_def, after_commit),
+     .description = "Whether the stage starts only when its predecessor's result is committed. "
+                    "For stages with effects outside the database."},
+
+    {.name = "attempts", .levels = LEVEL_RETRY, .type = TYPE_INTEGER, .fallback = "5",
+     FIELD(stage_def, retry.attempts), .low = 1, .high = 10000,
+     .description = "Runs at this stage before the task is failed; 1 for no retry."},
+    {.name = "backoff", .levels = LEVEL_RETRY, .type = TYPE_BACKOFF, .fallback = "exponential",
+     FIELD(stage_def, retry.backoff.kind),
+     .description = "How the wait grows from one retry to the next."},
+    {.name = "first", .levels = LEVEL_RETRY, .type = TYPE_DURATION, .fallback = "10s",
+     FIELD(stage_def, retry.backoff.first_ms), .low = 0, .high = YEAR_MS,
+     .description = "The wait before the first retry; 0s for none."},
+    {.name = "max", .levels = LEVEL_RETRY, .type = TYPE_DURATION, .fallback = "1h",
+     FIELD(stage_def, retry.backoff.max_ms), .low = 0, .high = YEAR_MS,
+     .description = "The longest wait; not less than 'first'."},
+    {.name = "jitter", .levels = LEVEL_RETRY, .type = TYPE_PERCENT, .fallback = "10%",
+     FIELD(stage_def, retry.backoff.jitter_percent), .low = 0, .high = 100,
+     .description = "How far waits are spread at random, so that tasks do not retry together."},
+
+    {.name = "memory", .levels = LEVEL_LIMITS, .type = TYPE_SIZE, .fallback = "none",
+     FIELD(stage_def, memory_bytes), .low = 16 * MEGABYTE, .high = 16 * TERABYTE,
+     .none_allowed = true,
+     .description = "Address space of a worker process."},
+    {.name = "cpu", .levels = LEVEL_LIMITS, .type = TYPE_SECONDS, .fallback = "none",
+     FIELD(stage_def, cpu_seconds), .low = 1, .high = YEAR_MS / SECOND_MS, .none_allowed = true,
+     .description = "Processor time of one run, in whole seconds."},
+    {.name = "file_size", .levels = LEVEL_LIMITS, .type = TYPE_SIZE, .fallback = "none",
+     FIELD(stage_def, file_size_bytes), .low = 1, .high = 16 * TERABYTE, .none_allowed = true,
+     .description = "Size of a file that a worker process writes."},
+    {.name = "open_files", .levels = LEVEL_LIMITS, .type = TYPE_INTEGER, .fallback = "none",
+     FIELD(stage_def, open_files), .low = 16, .high = 1048576, .none_allowed = true,
+     .description = "Files that a worker process may have open."},
+};
+/* clang-format on */
+
+const int config_key_count = sizeof config_keys / sizeof config_keys[0];
+_Static_assert(sizeof config_keys / sizeof config_keys[0] <= 64, "walk.c keeps a bit a row");
+
+const struct config_key *config_key_find(enum config_level level, const char *name) {
+    for (int i = 0; i < config_key_count; i++) {
+        if ((config_keys[i].levels & level) != 0 && strcmp(config_keys[i].name, name) == 0) {
+            return &config_keys[i];
+        }
+    }
+    return NULL;
+}

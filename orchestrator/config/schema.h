@@ -1,0 +1,70 @@
+/* schema.h - the one table of keys: the loader, the JSON Schema and the hints are made from it.
+ *
+ * Used by walk.c, suggest.c and json_schema.c. Thread rule: constant.
+ */
+#ifndef CONFIG_SCHEMA_H
+#define CONFIG_SCHEMA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Where a key may stand; bits, since some keys have several places. */
+enum config_level {
+    LEVEL_PIPELINE = 1,
+    LEVEL_SOURCE = 2,
+    LEVEL_FILES = 4,
+    LEVEL_DEFAULTS = 8,
+    LEVEL_STAGE = 16,
+    LEVEL_RETRY = 32,
+    LEVEL_LIMITS = 64,
+    LEVEL_ANY = 127,
+};
+
+/* What is written into `offset` of the level's struct is said behind each. */
+enum config_type {
+    TYPE_NAME,     /* const char * */
+    TYPE_ROLE,     /* const char * */
+    TYPE_PATH,     /* const char *, absolute */
+    TYPE_INTEGER,  /* int or int64_t, by `size` */
+    TYPE_DURATION, /* int64_t, ms */
+    TYPE_SECONDS,  /* int64_t, s; written as a duration */
+    TYPE_SIZE,     /* int64_t, bytes */
+    TYPE_PERCENT,  /* int */
+    TYPE_BOOLEAN,  /* bool */
+    TYPE_BACKOFF,  /* enum backoff_kind */
+    TYPE_TEXTS,    /* const char *const *, NULL-terminated */
+    TYPE_HANDLER,  /* handler_file and handler_name of a stage */
+    TYPE_SQL,      /* statements and statement_count of a stage */
+    TYPE_JSON,     /* const char *, JSON text of a mapping */
+    TYPE_MAPPING,  /* keys of level `inner` */
+    TYPE_STAGES,   /* a list of mappings of level `inner` */
+};
+
+enum config_use { USE_ANY, USE_HANDLER, USE_SQL };
+
+struct config_key {
+    const char *name;
+    unsigned levels; /* bits of enum config_level */
+    enum config_type type;
+    enum config_level inner; /* TYPE_MAPPING, TYPE_STAGES */
+    size_t offset, size;     /* in struct pipeline_def (PIPELINE), source_def (SOURCE, FILES),
+                                stage_def (all others) */
+    int64_t low, high;       /* in what is stored */
+    bool required, none_allowed;
+    enum config_use only; /* kind of stage that has a use for it */
+    const char *fallback; /* as it would be written; NULL: none */
+    const char *description;
+};
+
+/* Rows are in the order in which the schema lists them. */
+extern const struct config_key config_keys[];
+extern const int config_key_count;
+
+/* NULL when the level has no such key. */
+const struct config_key *config_key_find(enum config_level level, const char *name);
+
+/* The words of TYPE_BACKOFF, indexed by enum backoff_kind. */
+extern const char *const config_backoff_names[3];
+
+#endif

@@ -1,0 +1,147 @@
+/* source_text.c - an index of line starts; LF, CR LF and CR end a line, as libyaml and editors
+ * have it. The other breaks of YAML 1.1 are refused as characters, so that nobody counts lines
+ * differently. */
+#include "config/source_text.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/require.h"
+#include "base/utf8.h"
+
+enum { NAME_SHOWN_BYTES = 1024 };
+
+static const char byte_order_mark[] = "\xEF\xBB\xBF";
+
+/* Calls of this with `starts` NULL only count. */
+static int index_lines(const char *text, size_t length, uint32_t *starts) {
+    int count = 0;
+    size_t at = 0;
+    do {
+        if (starts != NULL) {
+            starts[count] = (uint32_t)at;
+        }
+        count++;
+        while (at < length && text[at] != '\n' && text[at] != '\r') {
+            at++;
+        }
+        if (at < length && text[at] == '\r' && at + 1 < length && text[at + 1] == '\n') {
+            at++;
+        }
+        at++;
+    } while (at <= length);
+    return count;
+}
+
+void source_text_init(struct source_text *source, struct arena *arena, const char *name,
+                      const char *text, size_t length) {
+    REQUIRE(length < UINT32_MAX / 2);
+    if (length >= 3 && memcmp(text, byte_order_mark, 3) == 0) {
+        text += 3;
+        length -= 3;
+    }
+    struct buf clean;
+    buf_init(&clean, SIZE_MAX);
+    utf8_sanitize(&clean, name, strlen(name), NAME_SHOWN_BYTES);
+    for (size_t i = 0; i < clean.length; i++) {
+        if (clean.data[i] == '\n' || clean.data[i] == '\t') {
+            clean.data[i] = '?';
+        }
+    }
+    *source = (struct source_text){
+        .name = arena_copy(arena, clean.data, clean.length), .text = text, .length = length};
+    buf_finish(&clean);
+    source->line_count = index_lines(text, length, NULL);
+    source->line_starts =
+        arena_alloc(arena, (size_t)source->line_count * sizeof *source->line_starts);
+    index_lines(text, length, source->line_starts);
+}
+
+void source_text_line(const struct source_text *source, int line, const char **start,
+                      size_t *length) {
+    size_t from = source->length, end = source->length;
+    if (line >= 1 && line <= source->line_count) {
+        from = source->line_starts[line - 1];
+        end = from;
+        while (end < source->length && source->text[end] != '\n' && source->text[end] != '\r') {
+            end++;
+        }
+    }
+    *start = source->text + from;
+    *length = end - from;
+}
+
+static bool begins_character(char byte) {
+    return ((unsigned char)byte & 0xC0) != 0x80;
+}
+
+struct position source_text_position(const struct source_text *source, size_t offset) {
+    REQUIRE(offset <= source->length);
+    int low = 0, high = source->line_count - 1;
+    while (low < high) {
+        int middle = low + (high - low + 1) / 2;
+        if (source->line_starts[middle] <= offset) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    int column = 1;
+    for (size_t i = source->line_starts[low]; i < offset; i++) {
+        column += begins_character(source->text[i]) ? 1 : 0;
+    }
+    return (struct position){low + 1, column};
+}
+
+size_t source_text_offset(const struct source_text *source, struct position at) {
+    const char *start;
+    size_t length;
+    source_text_line(source, at.line, &start, &length);
+    size_t i = 0;
+    for (int column = 1; i < length && column < at.column; column++) {
+        do {
+            i++;
+        } while (i < length && !begins_character(start[i]));
+    }
+    return (size_t)(start - source->text) + i;
+}
+
+static uint32_t decode(const char *bytes, size_t count) {
+    static const unsigned char lead_mask[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
+    uint32_t value = (unsigned char)bytes[0] & lead_mask[count];
+    for (size_t i = 1; i < count; i++) {
+        value = value << 6 | ((unsigned char)bytes[i] & 0x3F);
+    }
+    return value;
+}
+
+static bool is_allowed(uint32_t character) {
+    if (character < 0x20) {
+        return character == '\t' || character == '\n' || character == '\r';
+    }
+    return !((character >= 0x7F && character <= 0x9F) || character == 0x2028 ||
+             character == 0x2029 || character == 0xFEFF || character == 0xFFFE ||
+             character == 0xFFFF);
+}
+
+const char *source_text_fault(const struct source_text *source, struct arena *arena,
+                              struct position *at) {
+    size_t i = 0;
+    while (i < source->length) {
+        size_t taken = utf8_sequence(source->text + i, source->length - i);
+        if (taken == 0) {
+            *at = source_text_position(source, i);
+            return arena_format(arena, "the byte 0x%02X is not UTF-8",
+                                (unsigned)(unsigned char)source->text[i]);
+        }
+        uint32_t character = decode(source->text + i, taken);
+        if (!is_allowed(character)) {
+            *at = source_text_position(source, i);
+            return arena_format(arena, "the character U+%04X cannot stand in a pipeline file",
+                                (unsigned)character);
+        }
+        i += taken;
+    }
+    return NULL;
+}

@@ -1,0 +1,44 @@
+/* source_text.h - the file's bytes as lines: where a byte stands, and which bytes may stand in a
+ * pipeline file at all.
+ *
+ * Columns count characters, not bytes. A byte order mark is skipped. Thread rule: immutable.
+ */
+#ifndef CONFIG_SOURCE_TEXT_H
+#define CONFIG_SOURCE_TEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+
+struct position {
+    int line, column; /* from 1 */
+};
+
+struct source_text {
+    const char *name; /* as in messages; no control bytes */
+    const char *text; /* borrowed; behind the byte order mark */
+    size_t length;
+    uint32_t *line_starts;
+    int line_count;
+};
+
+void source_text_init(struct source_text *source, struct arena *arena, const char *name,
+                      const char *text, size_t length);
+
+/* The line without its break; an empty one beyond the end. */
+void source_text_line(const struct source_text *source, int line, const char **start,
+                      size_t *length);
+
+/* `offset` in bytes, at most `length`. */
+struct position source_text_position(const struct source_text *source, size_t offset);
+
+/* The reverse; positions beyond a line give the line's end. */
+size_t source_text_offset(const struct source_text *source, struct position at);
+
+/* The first byte that no pipeline file may hold (not UTF-8, control characters, foreign line
+ * breaks): says what it is, in the arena, or returns NULL when all is well. */
+const char *source_text_fault(const struct source_text *source, struct arena *arena,
+                              struct position *at);
+
+#endif

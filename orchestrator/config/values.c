@@ -1,0 +1,133 @@
+/* values.c - the values that are more than one scalar: lists of texts, handlers, SQL, `with:`. */
+#include <string.h>
+
+#include "config/loader.h"
+#include "config/sql_names.h"
+
+enum { SYMBOL_MAX = 200 };
+
+/* One text, or each text of a list, given to `each`; false when the node is neither, or has more
+ * entries than the key allows. Broken entries are passed over. */
+static int count_entries(struct loader *loader, const struct config_key *key,
+                         const struct tree_node *node, const char *what) {
+    if (node->kind == TREE_TEXT) {
+        return 1;
+    }
+    if (node->kind == TREE_BROKEN) {
+        return 0;
+    }
+    if (node->kind == TREE_MAPPING || node->count == 0 || node->count > key->high) {
+        mistake_add(loader->mistakes, node->at, NULL, "'%s' must be %s, or a list of 1 to %lld",
+                    key->name, what, (long long)key->high);
+        return 0;
+    }
+    return node->count;
+}
+
+static const struct tree_node *first_entry(const struct tree_node *node) {
+    return node->kind == TREE_LIST ? node->first : node;
+}
+
+static const struct tree_node *next_entry(const struct tree_node *node,
+                                          const struct tree_node *entry) {
+    return node->kind == TREE_LIST ? entry->next : NULL;
+}
+
+/* True when the entry is a text with something in it. */
+static bool is_text(struct loader *loader, const struct config_key *key,
+                    const struct tree_node *entry) {
+    if (entry->kind == TREE_TEXT && entry->length > 0) {
+        return true;
+    }
+    if (entry->kind != TREE_BROKEN) {
+        mistake_add(loader->mistakes, entry->at, NULL, "an entry of '%s' must be a text, not %s",
+                    key->name, entry->kind == TREE_TEXT ? "''" : "a list or a mapping");
+    }
+    return false;
+}
+
+void values_read_texts(struct loader *loader, const struct config_key *key,
+                       const struct tree_node *node, void *target) {
+    int room = count_entries(loader, key, node, "a text"), count = 0;
+    if (room == 0) {
+        return;
+    }
+    const char **texts =
+        arena_alloc(&loader->def->arena, ((size_t)room + 1) * sizeof(const char *));
+    for (const struct tree_node *entry = first_entry(node); entry != NULL;
+         entry = next_entry(node, entry)) {
+        const char *text = is_text(loader, key, entry) ? expand_environment(loader, entry) : NULL;
+        if (text != NULL) {
+            texts[count++] = text;
+        }
+    }
+    *(const char *const **)(void *)((char *)target + key->offset) = texts;
+}
+
+/* ---- handler: FILE.so:NAME ------------------------------------------------------------------ */
+
+static bool is_symbol(const char *text) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+    size_t length = strlen(text);
+    return length >= 1 && length <= SYMBOL_MAX && strspn(text, letters) == length &&
+           !(text[0] >= '0' && text[0] <= '9');
+}
+
+void values_read_handler(struct loader *loader, const struct tree_node *node,
+                         struct stage_def *stage) {
+    const char *text = expand_environment(loader, node);
+    if (text == NULL) {
+        return;
+    }
+    const char *colon = strrchr(text, ':');
+    size_t length = colon == NULL ? strlen(text) : (size_t)(colon - text);
+    bool is_library = length > 3 && memcmp(text + length - 3, ".so", 3) == 0;
+    if (colon == NULL || !is_library || !is_symbol(colon + 1)) {
+        const char *hint = "NAME is what PGSTAGE_HANDLER(NAME, ...) was given in C";
+        if (colon != NULL && length > 2 && memcmp(text + length - 2, ".c", 2) == 0) {
+            hint = "name the shared object that the .c file is built into";
+        }
+        mistake_add(loader->mistakes, node->at, hint, "'handler' must be FILE.so:NAME, not %s",
+                    mistake_quote(loader->scratch, text));
+        return;
+    }
+    stage->handler_file = arena_copy(&loader->def->arena, text, length);
+    stage->handler_name = colon + 1;
+}
+
+/* ---- sql, with ----------------------------------------------------------------------------- */
+
+void values_read_sql(struct loader *loader, const struct config_key *key,
+                     const struct tree_node *node, struct stage_def *stage) {
+    struct arena *arena = &loader->def->arena;
+    int room = count_entries(loader, key, node, "a statement"), count = 0;
+    if (room == 0) {
+        return;
+    }
+    struct stage_statement *statements =
+        arena_alloc(arena, (size_t)room * sizeof(struct stage_statement));
+    for (const struct tree_node *entry = first_entry(node); entry != NULL;
+         entry = next_entry(node, entry)) {
+        struct sql_fault fault;
+        if (!is_text(loader, key, entry)) {
+            continue;
+        }
+        if (sql_names_bind(arena, entry->text, &statements[count], &fault)) {
+            count++;
+        } else {
+            mistake_add(loader->mistakes, tree_position_inside(loader->source, entry, fault.offset),
+                        fault.hint, "'sql': %s", fault.message);
+        }
+    }
+    stage->statements = statements;
+    stage->statement_count = count;
+}
+
+void values_read_json(struct loader *loader, const struct tree_node *node,
+                      struct stage_def *stage) {
+    if (node->kind == TREE_MAPPING) {
+        stage->with_json = json_from_tree(loader, node);
+    } else if (node->kind != TREE_BROKEN) {
+        mistake_add(loader->mistakes, node->at, NULL, "'with' must be a mapping of keys");
+    }
+}

@@ -1,0 +1,258 @@
+/* migrate.c - one transaction a migration, each under the same transaction-scoped lock.
+ *
+ * The lock is the first thing that a transaction takes, so "create unless it exists" cannot race, and it goes with the
+ * transaction: a killed migrator leaves neither a lock nor half a migration. What is missing is looked up anew under each
+ * lock, because another migrator may have been faster in between.
+ */
+#include "db/migrate.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "db/migrate_private.h"
+
+enum { LOCK_TIMEOUT_MS = 30000 };
+
+static const char table_exists[] =
+    "select exists (select from pg_catalog.pg_class c join pg_catalog.pg_namespace n"
+    " on n.oid = c.relnamespace where n.nspname = 'pgstage' and c.relname = 'schema_migration')";
+
+static const char table_create[] =
+    "create table pgstage.schema_migration ("
+    " number int primary key,"
+    " name text not null,"
+    " applied_at timestamptz not null default pg_catalog.now())";
+
+/* "create schema if not exists" wants a privilege even when there is nothing to create. */
+static const char schema_exists[] =
+    "select exists (select from pg_catalog.pg_namespace where nspname = 'pgstage')";
+
+/* pg_locks shows a 64-bit key as two halves, with objsubid 1. */
+static const char lock_holder[] =
+    "select l.pid from pg_catalog.pg_locks l where l.locktype = 'advisory' and l.granted"
+    " and l.objsubid = 1 and (l.classid::bigint << 32 | l.objid::bigint) = $1::bigint"
+    " and l.database = (select oid from pg_catalog.pg_database"
+    " where datname = pg_catalog.current_database()) limit 1";
+
+/* ---- looking ---- */
+
+static enum status ask_bool(struct db_sync *db, const char *text, bool *answer, struct error *err) {
+    struct db_result *result = NULL;
+    enum status code = sync_run(db, NULL, text, 0, NULL, &result, err);
+    if (code == STATUS_OK) {
+        *answer = db_bool(result, 0, 0);
+        sync_result_free(result);
+    }
+    return code;
+}
+
+static enum status read_numbers(struct db_sync *db, struct db_result **numbers, struct error *err) {
+    return sync_run(db, NULL, "select number from pgstage.schema_migration order by number", 0, NULL,
+                    numbers, err);
+}
+
+static bool is_applied(const struct db_result *numbers, int number) {
+    for (int row = 0; row < db_rows(numbers); row++) {
+        if (db_int64(numbers, row, 0) == number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int64_t highest_applied(const struct db_result *numbers) {
+    int rows = db_rows(numbers);
+    return rows == 0 ? 0 : db_int64(numbers, rows - 1, 0);
+}
+
+static int highest_known(const struct migrate_plan *plan) {
+    return plan->count == 0 ? 0 : plan->migrations[plan->count - 1].number;
+}
+
+static const struct sql_migration *first_missing(const struct migrate_plan *plan,
+                                                 const struct db_result *numbers) {
+    for (int i = 0; i < plan->count; i++) {
+        if (!is_applied(numbers, plan->migrations[i].number)) {
+            return &plan->migrations[i];
+        }
+    }
+    return NULL;
+}
+
+static enum status refuse_newer(const struct migrate_plan *plan, const struct db_result *numbers,
+                                struct error *err) {
+    if (highest_applied(numbers) <= highest_known(plan)) {
+        return STATUS_OK;
+    }
+    return error_set(err, STATUS_CONFLICT,
+                     "the database's pgstage schema (migration %" PRId64
+                     ") is newer than this program (migration %d): use a newer pgstage",
+                     highest_applied(numbers), highest_known(plan));
+}
+
+/* ---- applying ---- */
+
+static void roll_back(struct db_sync *db) {
+    (void)!sync_script(db, "rollback", NULL);
+}
+
+static void name_holder(struct db_sync *db, struct error *err) {
+    char key[32];
+    snprintf(key, sizeof key, "%lld", (long long)MIGRATE_LOCK_KEY);
+    struct db_result *holder = NULL;
+    if (sync_run(db, NULL, lock_holder, 1, &DB_TEXT(key), &holder, NULL) != STATUS_OK) {
+        return;
+    }
+    if (err != NULL && db_rows(holder) > 0) {
+        error_wrap(err, "another migration is running (server process %s)", db_value(holder, 0, 0));
+    }
+    sync_result_free(holder);
+}
+
+/* Begins a transaction that holds the lock; on an error none is open. */
+static enum status begin_locked(struct db_sync *db, const struct migrate_plan *plan,
+                                struct error *err) {
+    char text[256];
+    /* Read committed: with an older snapshot the look-ups below would not see what another migrator did before it let
+     * the lock go. */
+    snprintf(text, sizeof text,
+             "begin isolation level read committed read write; set local lock_timeout = %" PRId64
+             "; select pg_catalog.pg_advisory_xact_lock(%lld)",
+             plan->lock_timeout_ms, (long long)MIGRATE_LOCK_KEY);
+    struct error why = ERROR_NONE;
+    enum status code = sync_script(db, text, &why);
+    if (code == STATUS_OK) {
+        return STATUS_OK;
+    }
+    roll_back(db);
+    if (code == STATUS_TIMEOUT) {
+        name_holder(db, &why);
+    }
+    if (err != NULL && err->code == STATUS_OK) {
+        *err = why;
+    }
+    return code;
+}
+
+static enum status ensure_table(struct db_sync *db, struct error *err) {
+    bool exists = false;
+    enum status code = ask_bool(db, schema_exists, &exists, err);
+    if (code == STATUS_OK && !exists) {
+        code = sync_script(db, "create schema pgstage", err);
+    }
+    if (code == STATUS_OK) {
+        code = ask_bool(db, table_exists, &exists, err);
+    }
+    if (code == STATUS_OK && !exists) {
+        code = sync_script(db, table_create, err);
+    }
+    return code;
+}
+
+static enum status apply_migration(struct db_sync *db, const struct sql_migration *migration,
+                                   struct error *err) {
+    struct error why = ERROR_NONE;
+    enum status code = sync_script(db, migration->text, &why);
+    if (code == STATUS_OK) {
+        char number[16];
+        snprintf(number, sizeof number, "%d", migration->number);
+        const struct db_param params[] = {DB_TEXT(number), DB_TEXT(migration->name)};
+        code = sync_run(db, NULL,
+                        "insert into pgstage.schema_migration (number, name) values ($1, $2)", 2,
+                        params, NULL, &why);
+    }
+    if (code != STATUS_OK) {
+        error_wrap(&why, "migration %s", migration->name);
+        if (err != NULL && err->code == STATUS_OK) {
+            *err = why;
+        }
+    }
+    return code;
+}
+
+/* Within the lock: applies the first missing migration. *done: none was missing. */
+static enum status apply_next(struct db_sync *db, const struct migrate_plan *plan, bool *done,
+                              struct error *err) {
+    enum status code = ensure_table(db, err);
+    struct db_result *numbers = NULL;
+    if (code == STATUS_OK) {
+        code = read_numbers(db, &numbers, err);
+    }
+    if (code == STATUS_OK) {
+        code = refuse_newer(plan, numbers, err);
+    }
+    if (code == STATUS_OK) {
+        const struct sql_migration *next = first_missing(plan, numbers);
+        *done = next == NULL;
+        code = next == NULL ? STATUS_OK : apply_migration(db, next, err);
+    }
+    sync_result_free(numbers);
+    return code;
+}
+
+enum status migrate_apply(struct db_sync *db, const struct migrate_plan *plan, int *applied,
+                          struct error *err) {
+    int count = 0;
+    enum status code = STATUS_OK;
+    for (bool done = false; code == STATUS_OK && !done;) {
+        code = begin_locked(db, plan, err);
+        if (code != STATUS_OK) {
+            break;
+        }
+        code = apply_next(db, plan, &done, err);
+        if (code == STATUS_OK) {
+            code = sync_script(db, "commit", err);
+        } else {
+            roll_back(db);
+        }
+        count += code == STATUS_OK && !done;
+    }
+    if (applied != NULL) {
+        *applied = count;
+    }
+    return code;
+}
+
+/* ---- comparing ---- */
+
+enum status migrate_compare(struct db_sync *db, const struct migrate_plan *plan,
+                            struct error *err) {
+    bool exists = false;
+    enum status code = ask_bool(db, table_exists, &exists, err);
+    if (code != STATUS_OK) {
+        return code;
+    }
+    if (!exists) {
+        return error_set(err, STATUS_NOT_FOUND,
+                         "the database has no pgstage schema: run `pgstage migrate`");
+    }
+    struct db_result *numbers = NULL;
+    code = read_numbers(db, &numbers, err);
+    if (code == STATUS_OK) {
+        code = refuse_newer(plan, numbers, err);
+    }
+    if (code == STATUS_OK && first_missing(plan, numbers) != NULL) {
+        code = error_set(err, STATUS_CONFLICT,
+                         "the database's pgstage schema (migration %" PRId64
+                         ") is older than this program (migration %d): run `pgstage migrate`",
+                         highest_applied(numbers), highest_known(plan));
+    }
+    sync_result_free(numbers);
+    return code;
+}
+
+static struct migrate_plan embedded_plan(void) {
+    return (struct migrate_plan){
+        .migrations = sql_migrations, .count = sql_migration_count, .lock_timeout_ms = LOCK_TIMEOUT_MS};
+}
+
+enum status migrate_up(struct db_sync *db, int *applied, struct error *err) {
+    struct migrate_plan plan = embedded_plan();
+    return migrate_apply(db, &plan, applied, err);
+}
+
+enum status migrate_check(struct db_sync *db, struct error *err) {
+    struct migrate_plan plan = embedded_plan();
+    return migrate_compare(db, &plan, err);
+}

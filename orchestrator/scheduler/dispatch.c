@@ -1,0 +1,257 @@
+/* dispatch.c - gives held tasks to worker processes and turns what comes back into transitions and endings. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/require.h"
+#include "scheduler/state.h"
+
+int stage_room(const struct stage *stage) {
+    if (stage->spec->kind == SCHED_SQL) {
+        int room = 0;
+        for (int i = 0; i < stage->lane_count; i++) {
+            room += stage->lanes[i].count == 0 ? EFFECT_BATCH_MAX : 0;
+        }
+        return room - stage->queued;
+    }
+    return stage->scheduler->workers->room(stage->pool) - stage->queued;
+}
+
+static bool may_start(const struct scheduler *s, int64_t now) {
+    return s->begun && !s->draining && now < s->lease_end_ms - LEASE_MARGIN_MS;
+}
+
+/* A stage that wants committed input takes a task only when the store has all its transitions. */
+static bool is_startable(const struct held *h) {
+    bool committed = h->count == 0 && !h->in_tick;
+    return committed || !(h->stage->spec->after_commit || h->stage->spec->kind == SCHED_SQL || h->alone);
+}
+
+static struct pool_text text_of(const struct shared_text *text) {
+    return text == NULL ? (struct pool_text){0} : (struct pool_text){text->data, text->length};
+}
+
+static bool start_one(struct scheduler *s, struct held *h) {
+    struct pool_task task = {
+        .run = s->next_run++,
+        .version = h->version,
+        .attempt = h->attempt + 1,
+        .alone = h->alone,
+        .key = {h->key, strlen(h->key)},
+        .payload = text_of(h->payload),
+        .input = text_of(h->input),
+    };
+    struct error err = ERROR_NONE;
+    enum status status = s->workers->start(h->stage->pool, &task, &err);
+    if (status == STATUS_OK) {
+        held_dequeue(h);
+        h->state = HELD_RUNNING;
+        h->run = task.run;
+        h->stage->running++;
+        map_put(&s->by_run, (int64_t)task.run, h);
+        return true;
+    }
+    if (!status_is_transient(status)) {
+        /* The task itself cannot be given to a worker (too large for a frame, say): that is its own failure. */
+        held_end_failed(h, &(struct plan_failure){.ending = STORE_FAILED, .attempts = 1, .kind = "permanent"}, err.text,
+                        strlen(err.text), NULL, 0);
+    }
+    return false;
+}
+
+static void dispatch_stage(struct scheduler *s, struct stage *stage) {
+    if (stage->spec->kind != SCHED_HANDLER) {
+        return;
+    }
+    LIST_EACH_SAFE(node, after, &stage->queue) {
+        struct held *h = LIST_ENTRY(node, struct held, link);
+        if (s->workers->room(stage->pool) <= 0) {
+            return;
+        }
+        if (is_startable(h) && !start_one(s, h) && h->state == HELD_QUEUED) {
+            return;
+        }
+    }
+}
+
+static void interrupt_overdue(struct scheduler *s, int64_t now) {
+    LIST_EACH(node, &s->all) {
+        struct held *h = LIST_ENTRY(node, struct held, all);
+        if (h->state == HELD_RUNNING && h->interrupt_at_ms != 0 && now >= h->interrupt_at_ms && !h->interrupted) {
+            h->interrupted = true;
+            s->workers->interrupt(h->stage->pool, h->run);
+        }
+    }
+}
+
+void dispatch_turn(struct scheduler *s, int64_t now) {
+    interrupt_overdue(s, now);
+    if (!may_start(s, now)) {
+        return;
+    }
+    for (int i = 0; i < s->stage_count; i++) {
+        dispatch_stage(s, &s->stages[i]);
+    }
+}
+
+/* ---- what comes back --------------------------------------------------------------------------------------------- */
+
+static void keep_statements(struct held *h, const struct pool_outcome *outcome) {
+    h->statement_count = outcome->statement_count;
+    h->statements = mem_alloc(sizeof *h->statements * (size_t)outcome->statement_count);
+    for (int i = 0; i < outcome->statement_count; i++) {
+        const struct pool_statement *from = &outcome->statements[i];
+        struct held_statement *to = &h->statements[i];
+        to->text = mem_copy_bytes(from->sql.data, from->sql.length);
+        to->param_count = from->parameter_count;
+        to->params = mem_alloc(sizeof *to->params * (size_t)(from->parameter_count + 1));
+        for (int p = 0; p < from->parameter_count; p++) {
+            const struct pool_text *value = &from->parameters[p];
+            if (value->data != NULL) {
+                to->params[p].data = mem_copy_bytes(value->data, value->length);
+                to->params[p].length = value->length;
+            }
+        }
+    }
+}
+
+void dispatch_after_stage(struct scheduler *s, struct held *h) {
+    h->attempt = h->crashes = h->rescues = 0;
+    int position = h->first_position + h->count;
+    const struct sched_pipeline *pipeline = h->stage->pipeline;
+    if (position >= pipeline->stage_count) {
+        held_end(h, STORE_NEXT);
+        return;
+    }
+    struct stage *next = h->stage + 1;
+    int64_t now = clock_now_ms(s->options.clock);
+    struct plan_hand_over_in in = {
+        .next_is_handler = next->spec->kind == SCHED_HANDLER,
+        .after_commit = next->spec->after_commit,
+        .paused = next->paused,
+        .last_claim_short = next->last_claim_short,
+        .room = stage_room(next),
+        .hand_overs = next->hand_overs,
+        .since_claim_ms = now - next->last_claim_ms,
+        .superseded = h->superseded,
+        .cancelled = h->cancelled,
+        .stopping = s->draining || !s->begun,
+        .alone = h->alone,
+    };
+    bool stopping = in.stopping || h->cancelled;
+    if (plan_hand_over(&in) || (h->keep && !stopping && !next->paused)) {
+        next->hand_overs++;
+        shared_text_drop(h->input);
+        h->input = h->count > 0 ? shared_text_share(h->outputs[h->count - 1]) : NULL;
+        held_enqueue(h, next, false);
+        return;
+    }
+    held_end(h, STORE_NEXT);
+}
+
+static void on_ok(struct scheduler *s, struct held *h, const struct pool_outcome *outcome) {
+    if (h->cancelled) {
+        held_end(h, STORE_RELEASE);
+        return;
+    }
+    h->outputs[h->count++] = shared_text_new(outcome->output.data, outcome->output.length);
+    if (outcome->statement_count > 0) {
+        keep_statements(h, outcome);
+        h->state = HELD_EFFECT;
+        list_append(&h->stage->effects, &h->link);
+        return;
+    }
+    dispatch_after_stage(s, h);
+}
+
+static void on_failed(struct scheduler *s, struct held *h, const struct pool_outcome *outcome) {
+    struct plan_failure_in in = {
+        .end = outcome->end,
+        .attempt = h->attempt,
+        .alone = h->alone,
+        .max_attempts = h->stage->spec->attempts,
+        .backoff = h->stage->spec->backoff,
+    };
+    struct plan_failure plan = plan_failure(&in, s->options.random);
+    if (plan.kind == NULL) {
+        held_end(h, STORE_RELEASE);
+        return;
+    }
+    log_event(LOG_INFO, "task.failed", "pipeline=%s stage=%s task=%lld kind=%s attempt=%d reason=%s",
+              h->stage->pipeline->name, h->stage->spec->name, (long long)h->task, plan.kind, h->attempt + 1,
+              log_text(outcome->message.data == NULL ? "" : outcome->message.data));
+    if (strcmp(plan.kind, "quarantine") == 0) {
+        char *reason = mem_format("quarantined: %.*s while it ran alone", (int)outcome->message.length,
+                                  outcome->message.data == NULL ? "" : outcome->message.data);
+        held_end_failed(h, &plan, reason, strlen(reason), outcome->last_output.data, outcome->last_output.length);
+        free(reason);
+        return;
+    }
+    held_end_failed(h, &plan, outcome->message.data, outcome->message.length, outcome->last_output.data,
+                    outcome->last_output.length);
+}
+
+static void on_ended(void *context, struct pool *pool, uint64_t run, const struct pool_outcome *outcome) {
+    (void)pool;
+    struct stage *origin = context;
+    struct scheduler *s = origin->scheduler;
+    struct held *h = map_remove(&s->by_run, (int64_t)run);
+    REQUIRE(h != NULL && h->state == HELD_RUNNING);
+    struct stage *stage = h->stage;
+    stage->running--;
+    if (outcome->end != POOL_RETURNED && outcome->end != POOL_INTERRUPTED) {
+        stage->stat.runs++;
+        stage->runs++;
+        stage->stat.run_us += outcome->run_us;
+        if (outcome->end != POOL_OK) {
+            stage->stat.failed++;
+            stage->failed++;
+        }
+    }
+    h->state = HELD_ENDED;
+    h->interrupt_at_ms = 0;
+    if (h->lost) {
+        held_free_if_lost(s, h);
+    } else if (outcome->end == POOL_OK) {
+        on_ok(s, h, outcome);
+    } else if (outcome->end == POOL_RETURNED && !s->draining) {
+        held_enqueue(h, stage, true);
+    } else if (outcome->end == POOL_RETURNED || outcome->end == POOL_INTERRUPTED) {
+        held_end(h, STORE_RELEASE);
+    } else {
+        on_failed(s, h, outcome);
+    }
+    s->options.changed(s->options.context);
+}
+
+static void on_changed(void *context, struct pool *pool) {
+    (void)pool;
+    struct stage *stage = context;
+    stage->scheduler->options.changed(stage->scheduler->options.context);
+}
+
+static void on_closed(void *context, struct pool *pool) {
+    (void)pool;
+    struct stage *stage = context;
+    stage->pool_closed = true;
+    stage->scheduler->options.changed(stage->scheduler->options.context);
+}
+
+static void on_progress(void *context, struct pool *pool, uint64_t run, double fraction, const char *text) {
+    (void)pool;
+    struct stage *stage = context;
+    struct held *h = map_get(&stage->scheduler->by_run, (int64_t)run);
+    if (h != NULL) {
+        log_event(LOG_DEBUG, "task.progress", "pipeline=%s stage=%s task=%lld fraction=%.3f text=%s",
+                  stage->pipeline->name, stage->spec->name, (long long)h->task, fraction, log_text(text));
+    }
+}
+
+const struct pool_events dispatch_pool_events = {
+    .ended = on_ended,
+    .changed = on_changed,
+    .closed = on_closed,
+    .progress = on_progress,
+};

@@ -1,0 +1,271 @@
+/* effects.c - user SQL: statements that handlers queued, and sql stages, in the transaction that completes the stage.
+ *
+ * A lane is one connection of one stage. It takes a batch of tasks; when a batch fails for what is in it, the one whose
+ * statement failed is blamed, or the batch is halved until the bad task stands alone.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/require.h"
+#include "scheduler/state.h"
+
+static struct store_text store_text_of(const struct shared_text *text) {
+    return text == NULL ? (struct store_text){0} : (struct store_text){text->data, text->length};
+}
+
+static struct store_param value_of(struct arena *arena, const struct held *h, enum sched_value value) {
+    switch (value) {
+    case SCHED_KEY:
+        return (struct store_param){h->key, strlen(h->key)};
+    case SCHED_PAYLOAD:
+        return h->payload == NULL ? (struct store_param){0}
+                                  : (struct store_param){h->payload->data, h->payload->length};
+    case SCHED_INPUT:
+        return h->input == NULL ? (struct store_param){0} : (struct store_param){h->input->data, h->input->length};
+    case SCHED_VERSION: {
+        char *text = arena_format(arena, "%lld", (long long)h->version);
+        return (struct store_param){text, strlen(text)};
+    }
+    case SCHED_UPDATED_AT:
+        return (struct store_param){h->updated_at, strlen(h->updated_at)};
+    }
+    REQUIRE(false);
+    return (struct store_param){0};
+}
+
+static void build_statements(struct arena *arena, const struct held *h, struct store_effect *effect) {
+    const struct sched_stage *spec = h->stage->spec;
+    bool own = spec->kind == SCHED_HANDLER;
+    int count = own ? h->statement_count : spec->statement_count;
+    struct store_statement *statements = arena_alloc(arena, sizeof *statements * (size_t)(count + 1));
+    for (int i = 0; i < count; i++) {
+        if (own) {
+            statements[i] = (struct store_statement){h->statements[i].text, h->statements[i].param_count,
+                                                     h->statements[i].params};
+            continue;
+        }
+        const struct sched_statement *from = &spec->statements[i];
+        struct store_param *params = arena_alloc(arena, sizeof *params * (size_t)(from->param_count + 1));
+        for (int p = 0; p < from->param_count; p++) {
+            params[p] = value_of(arena, h, from->params[p]);
+        }
+        statements[i] = (struct store_statement){from->text, from->param_count, params};
+    }
+    effect->statement_count = count;
+    effect->statements = statements;
+}
+
+static void build_effect(struct arena *arena, struct held *h, struct store_effect *effect) {
+    struct store_text *outputs = arena_alloc(arena, sizeof *outputs * (size_t)h->count);
+    for (int i = 0; i < h->count; i++) {
+        outputs[i] = store_text_of(h->outputs[i]);
+    }
+    bool last = h->first_position + h->count >= h->stage->pipeline->stage_count;
+    effect->chain = (struct store_chain){
+        .task = h->task,
+        .claim = h->claim,
+        .step = h->step,
+        .count = h->count,
+        .first_stage = h->stage->pipeline->stages[h->first_position].id,
+        .pipeline = h->stage->pipeline->id,
+        .revision = h->stage->pipeline->revision,
+        .outputs = outputs,
+        .ending = h->keep && !last && !h->cancelled ? STORE_STAY : STORE_NEXT,
+    };
+    build_statements(arena, h, effect);
+}
+
+/* The effect did not happen: the task waits for a lane again, the transition that it would have made is undone. */
+static void put_back(struct scheduler *s, struct held *h) {
+    h->state = HELD_ENDED;
+    if (h->lost) {
+        held_free_if_lost(s, h);
+        return;
+    }
+    if (h->stage->spec->kind == SCHED_SQL) {
+        h->count--;
+        held_enqueue(h, h->stage, true);
+        return;
+    }
+    h->state = HELD_EFFECT;
+    list_prepend(&h->stage->effects, &h->link);
+}
+
+static void blame(struct scheduler *s, struct held *h, enum status code, const struct error *error) {
+    h->state = HELD_ENDED;
+    h->stage->stat.failed++;
+    h->stage->failed++;
+    if (h->lost) {
+        held_free_if_lost(s, h);
+        return;
+    }
+    shared_text_drop(h->outputs[--h->count]); /* the stage did not end well after all */
+    struct plan_failure_in in = {
+        .end = code == STATUS_TIMEOUT ? POOL_TIMEOUT : POOL_RETRY,
+        .attempt = h->attempt,
+        .max_attempts = h->stage->spec->attempts,
+        .backoff = h->stage->spec->backoff,
+    };
+    struct plan_failure plan = plan_failure(&in, s->options.random);
+    plan.kind = code == STATUS_TIMEOUT ? "timeout" : "statement";
+    log_event(LOG_INFO, "task.failed", "pipeline=%s stage=%s task=%lld kind=%s attempt=%d reason=%s",
+              h->stage->pipeline->name, h->stage->spec->name, (long long)h->task, plan.kind, h->attempt + 1,
+              log_text(error->text));
+    held_end_failed(h, &plan, error->text, strlen(error->text), NULL, 0);
+}
+
+static void on_committed(struct scheduler *s, struct held *h, const struct store_effect_verdict *verdict) {
+    h->state = HELD_ENDED;
+    h->stage->stat.runs += h->stage->spec->kind == SCHED_SQL;
+    h->stage->runs += h->stage->spec->kind == SCHED_SQL;
+    if (h->lost) {
+        held_free_if_lost(s, h);
+        return;
+    }
+    if (verdict->dropped || verdict->verdict.answer == STORE_REFUSED || !verdict->verdict.running) {
+        s->done_tasks += !verdict->dropped && verdict->verdict.answer == STORE_ACCEPTED &&
+                         h->stage->position + 1 == h->stage->pipeline->stage_count;
+        held_leave(s, h);
+        return;
+    }
+    /* It stays ours: the chain goes on from what is now committed. */
+    held_drop_statements(h);
+    struct shared_text *output = shared_text_share(h->outputs[h->count - 1]);
+    held_accept(h, h->count);
+    struct stage *next = h->stage + 1;
+    if (s->draining || h->cancelled || next->spec->id != verdict->verdict.stage) {
+        shared_text_drop(output);
+        held_end(h, STORE_RELEASE);
+        return;
+    }
+    shared_text_drop(h->input);
+    h->input = output;
+    h->attempt = h->crashes = h->rescues = 0;
+    held_enqueue(h, next, false);
+}
+
+static void split(struct scheduler *s, struct lane *lane, const struct store_effects_answer *answer) {
+    int half = lane->count / 2;
+    for (int i = lane->count - 1; i >= 0; i--) {
+        struct held *h = lane->held[i];
+        if (answer->at_fault == i || lane->count == 1) {
+            blame(s, h, answer->code, &answer->error);
+        } else {
+            if (answer->at_fault < 0) {
+                h->effect_limit = half;
+            }
+            put_back(s, h);
+        }
+    }
+}
+
+static void on_effects(void *context, const struct store_effects_answer *answer) {
+    struct lane *lane = context;
+    struct scheduler *s = lane->scheduler;
+    s->effects_in_flight -= lane->count;
+    switch (answer->code) {
+    case STATUS_OK:
+        for (int i = 0; i < lane->count; i++) {
+            on_committed(s, lane->held[i], &answer->verdicts[i]);
+        }
+        break;
+    case STATUS_INVALID:
+    case STATUS_TIMEOUT:
+    case STATUS_LIMIT:
+    case STATUS_NOT_FOUND:
+    case STATUS_PROTOCOL:
+    case STATUS_INTERNAL:
+        split(s, lane, answer);
+        break;
+    case STATUS_AGAIN:
+    case STATUS_CONFLICT:
+    case STATUS_UNAVAILABLE:
+    case STATUS_UNCERTAIN:
+        for (int i = lane->count - 1; i >= 0; i--) {
+            put_back(s, lane->held[i]);
+        }
+        break;
+    }
+    lane->count = 0;
+    arena_finish(&lane->arena);
+    s->options.changed(s->options.context);
+}
+
+/* The next batch of a lane: tasks of an sql stage that are committed, or handlers' effects not named by a tick. */
+static int gather(struct stage *stage, struct held **batch) {
+    bool sql = stage->spec->kind == SCHED_SQL;
+    struct list *from = sql ? &stage->queue : &stage->effects;
+    int count = 0, limit = EFFECT_BATCH_MAX;
+    LIST_EACH(node, from) {
+        struct held *h = LIST_ENTRY(node, struct held, link);
+        if (h->in_tick || (sql && h->count > 0)) {
+            continue;
+        }
+        bool single = h->alone;
+        int own_limit = single ? 1 : h->effect_limit > 0 ? h->effect_limit : EFFECT_BATCH_MAX;
+        if (count > 0 && (single || count >= own_limit)) {
+            break;
+        }
+        limit = own_limit < limit ? own_limit : limit;
+        batch[count++] = h;
+        if (count >= limit) {
+            break;
+        }
+    }
+    return count;
+}
+
+static void start_lane(struct scheduler *s, struct stage *stage, struct lane *lane) {
+    lane->count = gather(stage, lane->held);
+    if (lane->count == 0) {
+        return;
+    }
+    struct store_effect *effects = arena_alloc(&lane->arena, sizeof *effects * (size_t)lane->count);
+    for (int i = 0; i < lane->count; i++) {
+        struct held *h = lane->held[i];
+        held_dequeue(h);
+        h->state = HELD_IN_EFFECT;
+        if (stage->spec->kind == SCHED_SQL) {
+            h->outputs[h->count++] = NULL;
+        }
+        build_effect(&lane->arena, h, &effects[i]);
+    }
+    struct store_effects request = {
+        .node = s->node,
+        .count = lane->count,
+        .effects = effects,
+        .timeout_ms = stage->spec->timeout_ms,
+        .role = stage->spec->role,
+    };
+    struct error err = ERROR_NONE;
+    s->effects_in_flight += lane->count;
+    enum status status = s->store->effects(s->store->context, lane->index, &request, on_effects, lane, &err);
+    if (status == STATUS_OK) {
+        return;
+    }
+    on_effects(lane, &(struct store_effects_answer){.code = status, .error = err, .at_fault = -1});
+}
+
+static void stage_turn(struct scheduler *s, struct stage *stage, int64_t now) {
+    for (int i = 0; i < stage->lane_count; i++) {
+        struct lane *lane = &stage->lanes[i];
+        bool waiting = stage->spec->kind == SCHED_SQL ? !list_is_empty(&stage->queue) : !list_is_empty(&stage->effects);
+        if (!waiting || now >= s->lease_end_ms - LEASE_MARGIN_MS) {
+            return;
+        }
+        if (lane->count == 0 && s->store->lane_ready(s->store->context, lane->index)) {
+            start_lane(s, stage, lane);
+        }
+    }
+}
+
+void effects_turn(struct scheduler *s, int64_t now) {
+    if (!s->begun || s->killed) {
+        return;
+    }
+    for (int i = 0; i < s->stage_count; i++) {
+        stage_turn(s, &s->stages[i], now);
+    }
+}

@@ -1,0 +1,78 @@
+#include "scheduler/plan.h"
+
+struct plan_failure plan_failure(const struct plan_failure_in *in, const struct random_ops *random) {
+    struct plan_failure plan = {.ending = STORE_RELEASE};
+    switch (in->end) {
+    case POOL_RETRY:
+    case POOL_TIMEOUT:
+        plan.kind = in->end == POOL_TIMEOUT ? "timeout" : "error";
+        plan.attempts = 1;
+        if (in->attempt + 1 >= in->max_attempts) {
+            plan.ending = STORE_FAILED;
+        } else {
+            plan.ending = STORE_DELAYED;
+            plan.delay_ms = backoff_delay_ms(&in->backoff, in->attempt + 1, random);
+        }
+        break;
+    case POOL_FAIL:
+        plan.kind = "permanent";
+        plan.attempts = 1;
+        plan.ending = STORE_FAILED;
+        break;
+    case POOL_CRASH:
+        plan.crashes = 1;
+        plan.kind = in->alone ? "quarantine" : "crash";
+        plan.ending = in->alone ? STORE_FAILED : STORE_RELEASE;
+        break;
+    case POOL_LOST:
+        plan.rescues = 1;
+        plan.kind = in->alone ? "quarantine" : "lost";
+        plan.ending = in->alone ? STORE_FAILED : STORE_RELEASE;
+        break;
+    case POOL_INTERRUPTED:
+    case POOL_RETURNED:
+    case POOL_OK:
+        break;
+    }
+    return plan;
+}
+
+bool plan_hand_over(const struct plan_hand_over_in *in) {
+    if (in->stopping || in->cancelled || in->superseded || in->alone) {
+        return false;
+    }
+    if (!in->next_is_handler || in->after_commit || in->paused) {
+        return false;
+    }
+    return in->last_claim_short && in->room > 0 && in->hand_overs < PLAN_HAND_OVERS &&
+           in->since_claim_ms < PLAN_HAND_OVER_MS;
+}
+
+int plan_claim_count(const struct plan_claim_in *in) {
+    if (in->paused || in->stopping) {
+        return 0;
+    }
+    int64_t count = in->room - in->queued;
+    if (count > PLAN_CLAIM_MAX) {
+        count = PLAN_CLAIM_MAX;
+    }
+    /* Until the size of documents is known, a claim takes few: a thousand of 60 MB each would fill the memory. */
+    int64_t by_bytes = in->mean_bytes > 0 ? PLAN_CLAIM_BYTES / in->mean_bytes : 16;
+    if (by_bytes < 1) {
+        by_bytes = 1;
+    }
+    if (count > by_bytes) {
+        count = by_bytes;
+    }
+    return count > 0 ? (int)count : 0;
+}
+
+int64_t plan_poll_delay_ms(int64_t last_delay_ms, bool found_any) {
+    if (found_any) {
+        return 0;
+    }
+    if (last_delay_ms < PLAN_POLL_FIRST_MS) {
+        return PLAN_POLL_FIRST_MS;
+    }
+    return last_delay_ms >= PLAN_POLL_MAX_MS / 2 ? PLAN_POLL_MAX_MS : last_delay_ms * 2;
+}

@@ -1,0 +1,189 @@
+/* state.h - the scheduler's data, private to its folder.
+ *
+ * A held task is in one of these states:
+ *
+ *   QUEUED --(a place in the pool)--> RUNNING --(ok)--> QUEUED at the next stage (hand-over)
+ *      |                                 |  \--(ok, with statements)--> EFFECT --(a lane)--> IN_EFFECT
+ *      |  (sql stage, a lane)            |                                ^                      |
+ *      +---------------> IN_EFFECT       +--(any end)--> ENDED <----------+----(answer)----------+
+ *                                                           |
+ *                                                      (tick accepted) --> freed
+ *
+ * `lost` marks a task whose claim is not ours any more: it is freed as soon as nothing runs for it and no tick or effect
+ * names it.
+ */
+#ifndef SCHEDULER_STATE_H
+#define SCHEDULER_STATE_H
+
+#include "base/arena.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "scheduler/plan.h"
+#include "scheduler/scheduler.h"
+
+enum {
+    EFFECT_BATCH_MAX = 100,    /* tasks an effect transaction */
+    TOLD_EVERY_MS = 1000,      /* the documented bound for cancel, supersede, pause */
+    TOLD_AT_MOST_EVERY_MS = 200,
+    RECONCILE_SOON_MS = 1000,  /* after a lost connection, once a second for a while; */
+    RECONCILE_SOON_FOR_MS = 30 * 1000,
+    RECONCILE_EVERY_MS = 15 * 1000, /* and now and then always */
+    LEASE_MARGIN_MS = 50,
+};
+
+/* JSON text that a transition and the next stage's input share. */
+struct shared_text {
+    int references;
+    size_t length;
+    char data[];
+};
+
+enum held_state { HELD_QUEUED, HELD_RUNNING, HELD_EFFECT, HELD_IN_EFFECT, HELD_ENDED };
+
+struct held_statement {
+    char *text;
+    int param_count;
+    struct store_param *params; /* owned with the strings */
+};
+
+struct held {
+    struct list link; /* QUEUED: stage->queue; EFFECT: stage->effects; else in no list */
+    struct list all;  /* scheduler->all */
+    enum held_state state;
+    int64_t task, claim, version;
+    struct stage *stage; /* the stage in hand */
+    uint64_t run;        /* while RUNNING */
+    char *key, *updated_at;
+    struct shared_text *payload, *input; /* NULL: absent */
+    int attempt, crashes, rescues, superseded_before;
+
+    int step;           /* of the first transition that the store has not yet accepted */
+    int first_position; /* its stage's position in the pipeline */
+    int count;          /* transitions in memory */
+    struct shared_text **outputs; /* one per stage of the pipeline; [0 .. count) are set, NULL: none */
+
+    bool in_tick; /* named by the tick in flight */
+    enum store_ending sent_ending; /* what it says of the claim */
+    bool lost, superseded, cancelled, interrupted, alone, keep;
+    int64_t interrupt_at_ms; /* a cancelled run is killed then; 0: never */
+
+    /* ENDED */
+    enum store_ending ending;
+    int add_attempts, add_crashes, add_rescues;
+    int64_t delay_ms;
+    const char *kind;
+    char *reason, *detail;
+
+    /* EFFECT, IN_EFFECT of a handler */
+    int statement_count;
+    struct held_statement *statements;
+    int effect_limit; /* how many may share its effect transaction; halved when one fails; 0: no limit */
+};
+
+struct lane {
+    struct stage *stage;
+    int index;      /* in the store */
+    int count;      /* effects in flight; 0: free */
+    struct held *held[EFFECT_BATCH_MAX];
+    struct arena arena;
+    struct scheduler *scheduler;
+};
+
+struct stage {
+    struct scheduler *scheduler;
+    const struct sched_pipeline *pipeline;
+    const struct sched_stage *spec;
+    int position;
+    struct pool *pool; /* SCHED_HANDLER */
+    bool pool_closed;
+    struct list queue;   /* held, QUEUED */
+    struct list effects; /* held, EFFECT */
+    int queued, running;
+    struct lane *lanes;
+    int lane_count;
+    bool paused;
+
+    int asked; /* rows asked for in the tick in flight */
+    int64_t asked_claim;
+    bool last_claim_short, last_claim_empty;
+    int64_t last_claim_ms, last_front_ms, next_poll_ms, poll_delay_ms;
+    int hand_overs;
+    int from_priority;
+    char from_ready_at[64];
+    int64_t mean_bytes;
+
+    struct store_stat stat; /* since the last tick */
+    struct store_stat sent_stat;
+    int64_t runs, failed;   /* since the start */
+};
+
+struct claim_use {
+    int64_t claim;
+    int tasks;
+};
+
+struct scheduler {
+    struct scheduler_options options;
+    const struct store_ops *store;
+    const struct workers_ops *workers;
+    int stage_count;
+    struct stage *stages;
+    struct list all;       /* held */
+    struct map by_task;    /* task -> held, those not lost */
+    struct map by_run;     /* run -> held */
+    struct map claims;     /* claim -> claim_use */
+    int64_t *drops;        /* claims whose last task has left */
+    int drop_count, drop_capacity, drops_sent;
+    int held_count, effects_in_flight;
+    int64_t done_tasks, failed_tasks; /* brought to their end by this scheduler */
+    uint64_t next_run;
+
+    int64_t node, lease_end_ms;
+    bool begun, draining, killed, closing;
+
+    bool tick_in_flight;
+    struct arena tick_arena;
+    struct held **tick_held;
+    int tick_chains;
+    struct stage **tick_stages;
+    int tick_claims;
+    int chain_limit; /* 0: none; else the most chains a tick may carry while one with bad content is searched */
+
+    bool reconcile_in_flight;
+    int64_t told_at_ms, reconcile_at_ms, reconcile_soon_until_ms;
+
+    void (*closed)(void *context);
+    void *closed_context;
+};
+
+/* held.c */
+struct shared_text *shared_text_new(const char *data, size_t length); /* NULL data gives NULL */
+struct shared_text *shared_text_share(struct shared_text *text);
+void shared_text_drop(struct shared_text *text);
+struct held *held_new(struct scheduler *s, struct stage *stage, const struct store_task *row, int64_t claim);
+void held_enqueue(struct held *h, struct stage *stage, bool front);
+void held_dequeue(struct held *h);
+void held_end(struct held *h, enum store_ending ending);
+void held_end_failed(struct held *h, const struct plan_failure *plan, const char *reason, size_t reason_length,
+                     const char *detail, size_t detail_length);
+void held_accept(struct held *h, int transitions); /* the store has them: forget them */
+void held_drop_statements(struct held *h);
+/* The claim is not ours (or not wanted) any more: kills what runs, frees when nothing names it. */
+void held_lose(struct scheduler *s, struct held *h);
+void held_free_if_lost(struct scheduler *s, struct held *h);
+/* The store accepted the exit: the claim's batch has one task less. */
+void held_leave(struct scheduler *s, struct held *h);
+
+/* dispatch.c */
+void dispatch_turn(struct scheduler *s, int64_t now);
+extern const struct pool_events dispatch_pool_events;
+void dispatch_after_stage(struct scheduler *s, struct held *h); /* a stage ended well and its output is in memory */
+int stage_room(const struct stage *stage);                      /* places not yet promised to queued tasks */
+
+/* effects.c */
+void effects_turn(struct scheduler *s, int64_t now);
+
+/* tick.c */
+void tick_turn(struct scheduler *s, int64_t now, int64_t *next_ms);
+
+#endif

@@ -1,0 +1,151 @@
+/* messages.h - what a node and its worker processes say to each other, and the only place that knows the layout.
+ *
+ * Frame: u32 body length (at most WIRE_FRAME_MAX), u16 type, u16 flags (0), body; little-endian throughout. Strings and
+ * blobs are u32 length + bytes + a NUL that is not counted. Decoding ends with "no bytes left over"; a malformed frame
+ * costs the worker that sent it, never the node.
+ *
+ * node -> worker: HELLO once, then RUN, TELL, BEAT, STOP. worker -> node: READY or REFUSED once, then RESULT in the order
+ * of RUN, and LOG, PROGRESS at any time.
+ * Ownership: decoded strings and blobs are borrowed from the frame. Thread rule: none (pure functions).
+ */
+#ifndef WIRE_MESSAGES_H
+#define WIRE_MESSAGES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+
+enum { WIRE_MAJOR = 1, WIRE_MINOR = 0 };
+#define WIRE_FRAME_MAX ((uint32_t)400 * 1024 * 1024)
+enum { WIRE_HEADER_BYTES = 8 };
+/* Of one RESULT; the second counts the parameters of all its statements. */
+enum { WIRE_STATEMENTS_MAX = 100000, WIRE_PARAMETERS_MAX = 1000000 };
+
+enum wire_type {
+    WIRE_HELLO = 1,
+    WIRE_RUN = 2,
+    WIRE_TELL = 3,
+    WIRE_BEAT = 4,
+    WIRE_STOP = 5, /* no body: finish what is in the pipe, run fini, exit 0 */
+    WIRE_READY = 16,
+    WIRE_REFUSED = 17,
+    WIRE_RESULT = 18,
+    WIRE_LOG = 19,
+    WIRE_PROGRESS = 20,
+};
+
+/* `data` may be NULL when absent (only where the field says so). What was decoded has a NUL at data[length], and may have
+ * others before it; what is encoded needs none. */
+struct wire_bytes {
+    const char *data;
+    uint32_t length;
+};
+
+struct wire_hello {
+    uint16_t major, minor;
+    int64_t lease_end_ms; /* CLOCK_BOOTTIME; the worker ends its whole process group at that time; INT64_MAX: none */
+    struct wire_bytes pipeline, stage;
+    struct wire_bytes handler_file, handler_name; /* absolute path of the .so; name in PGSTAGE_HANDLER(name) */
+    struct wire_bytes config;                     /* JSON object */
+    int64_t address_space_bytes, cpu_seconds, file_size_bytes, open_files; /* 0: no limit */
+};
+
+struct wire_run {
+    uint64_t run;         /* names this run in TELL, RESULT and PROGRESS */
+    int64_t lease_end_ms; /* as in HELLO */
+    int64_t timeout_ms;   /* from the moment the handler starts; 0: none */
+    int64_t version;
+    int32_t attempt;
+    struct wire_bytes key, payload, input; /* JSON texts; absent: JSON null */
+};
+
+struct wire_tell {
+    uint64_t run;
+    bool cancelled, superseded;
+};
+
+struct wire_beat {
+    int64_t lease_end_ms;
+};
+
+struct wire_ready {
+    uint16_t major, minor;
+    uint32_t handler_abi;
+};
+
+struct wire_refused {
+    struct wire_bytes reason;
+};
+
+enum wire_outcome { WIRE_OK = 0, WIRE_RETRY = 1, WIRE_FAIL = 2 };
+
+struct wire_statement {
+    struct wire_bytes sql;
+    uint32_t parameter_count;
+    const struct wire_bytes *parameters; /* data NULL: SQL NULL */
+};
+
+struct wire_result {
+    uint64_t run;
+    enum wire_outcome outcome;
+    int64_t run_us; /* time in the handler */
+    struct wire_bytes message; /* absent when OK */
+    struct wire_bytes output;  /* JSON text; absent: none */
+    uint32_t statement_count;
+    const struct wire_statement *statements; /* decoded into memory that wire_result_finish frees */
+};
+
+struct wire_log {
+    uint64_t run; /* 0: no task */
+    struct wire_bytes text;
+};
+
+struct wire_progress {
+    uint64_t run;
+    double fraction;
+    struct wire_bytes text;
+};
+
+/* Each appends one whole frame to `out`; INVALID when it would exceed WIRE_FRAME_MAX or what `out` may hold (nothing is
+ * appended). */
+enum status wire_put_hello(struct buf *out, const struct wire_hello *m, struct error *err) MUST_CHECK;
+enum status wire_put_run(struct buf *out, const struct wire_run *m, struct error *err) MUST_CHECK;
+enum status wire_put_tell(struct buf *out, const struct wire_tell *m, struct error *err) MUST_CHECK;
+enum status wire_put_beat(struct buf *out, const struct wire_beat *m, struct error *err) MUST_CHECK;
+enum status wire_put_stop(struct buf *out, struct error *err) MUST_CHECK;
+enum status wire_put_ready(struct buf *out, const struct wire_ready *m, struct error *err) MUST_CHECK;
+enum status wire_put_refused(struct buf *out, const struct wire_refused *m, struct error *err) MUST_CHECK;
+enum status wire_put_result(struct buf *out, const struct wire_result *m, struct error *err) MUST_CHECK;
+enum status wire_put_log(struct buf *out, const struct wire_log *m, struct error *err) MUST_CHECK;
+enum status wire_put_progress(struct buf *out, const struct wire_progress *m, struct error *err) MUST_CHECK;
+
+/* A frame at the front of `bytes`: OK (type, body and the frame's whole length are set), AGAIN (more bytes are needed:
+ * frame_length in all, or 0 while even the header is not whole; `err` is left alone), PROTOCOL (length over the limit,
+ * flags not 0, unknown type). */
+struct wire_frame {
+    enum wire_type type;
+    const char *body;
+    uint32_t body_length;
+    size_t frame_length;
+};
+enum status wire_next_frame(const char *bytes, size_t length, struct wire_frame *frame, struct error *err)
+    MUST_CHECK;
+
+/* Each wants a frame of its type; PROTOCOL when the body is malformed, has bytes left over or holds a value out of its
+ * range. A HELLO or READY of another major version is PROTOCOL too, with a sentence for the reader in `err`; major and
+ * minor are set then. */
+enum status wire_get_hello(const struct wire_frame *f, struct wire_hello *m, struct error *err) MUST_CHECK;
+enum status wire_get_run(const struct wire_frame *f, struct wire_run *m, struct error *err) MUST_CHECK;
+enum status wire_get_tell(const struct wire_frame *f, struct wire_tell *m, struct error *err) MUST_CHECK;
+enum status wire_get_beat(const struct wire_frame *f, struct wire_beat *m, struct error *err) MUST_CHECK;
+enum status wire_get_stop(const struct wire_frame *f, struct error *err) MUST_CHECK;
+enum status wire_get_ready(const struct wire_frame *f, struct wire_ready *m, struct error *err) MUST_CHECK;
+enum status wire_get_refused(const struct wire_frame *f, struct wire_refused *m, struct error *err) MUST_CHECK;
+enum status wire_get_result(const struct wire_frame *f, struct wire_result *m, struct error *err) MUST_CHECK;
+enum status wire_get_log(const struct wire_frame *f, struct wire_log *m, struct error *err) MUST_CHECK;
+enum status wire_get_progress(const struct wire_frame *f, struct wire_progress *m, struct error *err) MUST_CHECK;
+void wire_result_finish(struct wire_result *m); /* what wire_get_result allocated; a zeroed struct is a no-op */
+
+#endif

@@ -1,0 +1,206 @@
+/* worker_end.c - from the reaping of a worker to its last event.
+ *
+ * A run may be given to another worker only when nothing of this one can act any more: its group is killed again after
+ * the worker is reaped (a grandchild may have ignored TERM, or outlived a crash), and awaited. Then its pipes are read to
+ * their end, for an answer or a last line that was written just before; a process that left the group and holds them open
+ * is not waited for.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/require.h"
+#include "workers/group.h"
+#include "workers/verdict.h"
+#include "workers/worker_parts.h"
+
+enum {
+    POLL_MAX_MS = 100,
+    LOOK_CLOSELY_POLLS = 6, /* by then a quarter of a second passed: init does not seem to reap */
+    STUBBORN_POLLS = 100,   /* say so in the log */
+    DRAIN_WAIT_MS = 1000,
+};
+
+static void await_group(struct worker *worker) {
+    int64_t delay_ms = worker->polls < 7 ? (int64_t)1 << worker->polls : POLL_MAX_MS;
+    worker->polls++;
+    if (worker->polls == STUBBORN_POLLS) {
+        log_event(LOG_WARN, "worker.stragglers", "pipeline=%s stage=%s worker=%d group=%d",
+                  worker->setup->spec->pipeline, worker->setup->spec->stage, worker->number, (int)worker->group);
+    }
+    worker_arm_after(worker, delay_ms);
+}
+
+void worker_end_poll(struct worker *worker) {
+    if (worker->group != 0 && !worker->group_gone) {
+        worker->group_gone = group_is_gone(worker->group, worker->polls >= LOOK_CLOSELY_POLLS);
+        if (!worker->group_gone) {
+            await_group(worker);
+            return;
+        }
+    }
+    if (worker->open_ends == 0 || worker->last_call) {
+        worker_step(worker, EVENT_GONE);
+    } else if (worker->draining && !uv_is_active((uv_handle_t *)&worker->timer)) {
+        worker->last_call = true;
+        worker_arm_after(worker, 1);
+    } else if (!worker->draining) {
+        worker->draining = true;
+        worker_arm_after(worker, DRAIN_WAIT_MS);
+    }
+}
+
+/* ---- what is told ------------------------------------------------------------------------------------------------ */
+
+static bool lease_ended(const struct worker *worker) {
+    return *worker->setup->lease_end_ms <= worker_now(worker);
+}
+
+static struct verdict verdict_of(const struct worker *worker) {
+    struct verdict verdict = {.end = POOL_RETURNED, .kind = "returned"};
+    switch (worker->cause) {
+    case CAUSE_NONE:
+        return verdict_of_exit(worker->exit_status, worker->exit_signal,
+                               !worker->was_ready             ? "it was ready"
+                               : list_is_empty(&worker->pipe) ? "it was told to"
+                                                              : "answering");
+    case CAUSE_PROTOCOL:
+        verdict.end = POOL_CRASH;
+        verdict.kind = "protocol";
+        break;
+    case CAUSE_TIMEOUT:
+    case CAUSE_INTERRUPT:
+    case CAUSE_STOP:
+    case CAUSE_SILENCE:
+    case CAUSE_REFUSED:
+    case CAUSE_SPAWN:
+        break;
+    }
+    snprintf(verdict.text, sizeof verdict.text, "%.*s", VERDICT_TEXT_MAX - 1, worker->why);
+    return verdict;
+}
+
+static enum brakes_cause brakes_cause_of(const struct worker *worker, const struct verdict *verdict) {
+    bool had_run = !list_is_empty(&worker->pipe);
+    switch (worker->cause) {
+    case CAUSE_STOP:
+    case CAUSE_TIMEOUT:
+    case CAUSE_INTERRUPT:
+        return BRAKES_NONE;
+    case CAUSE_REFUSED:
+        return BRAKES_REFUSED;
+    case CAUSE_SILENCE:
+    case CAUSE_SPAWN:
+        return BRAKES_OWN;
+    case CAUSE_PROTOCOL:
+        return had_run ? BRAKES_TASK : BRAKES_OWN;
+    case CAUSE_NONE:
+        break;
+    }
+    if (had_run) {
+        return BRAKES_TASK;
+    }
+    if (lease_ended(worker)) {
+        return BRAKES_NONE; /* its watchdog did what it is for */
+    }
+    return worker->was_ready && verdict->end == POOL_LOST ? BRAKES_TASK : BRAKES_OWN;
+}
+
+static struct pool_text text_of(const char *text) {
+    return (struct pool_text){.data = text, .length = strlen(text)};
+}
+
+/* `is_head`: it was in hand when the worker died. */
+static void tell_over(struct worker *worker, struct run *run, bool is_head, const struct verdict *verdict,
+                      const struct buf *tail) {
+    struct pool_outcome outcome = {.end = POOL_RETURNED,
+                                   .kind = "returned",
+                                   .message = text_of("its worker ended before it was begun")};
+    switch (run->fate) {
+    case RUN_TIMED_OUT:
+        outcome.end = POOL_TIMEOUT;
+        outcome.kind = "timeout";
+        outcome.message = text_of(worker->why);
+        break;
+    case RUN_INTERRUPTED:
+        outcome.end = POOL_INTERRUPTED;
+        outcome.kind = "interrupted";
+        outcome.message = text_of("interrupted");
+        break;
+    case RUN_OPEN:
+        if (is_head && verdict->end != POOL_RETURNED) {
+            outcome.end = verdict->end;
+            outcome.kind = verdict->kind;
+            outcome.message = text_of(verdict->text);
+        }
+        break;
+    }
+    if (outcome.end != POOL_RETURNED) {
+        outcome.run_us = is_head ? (worker_now(worker) - worker->head_ms) * 1000 : 0;
+        outcome.last_output = (struct pool_text){tail->length > 0 ? tail->data : NULL, tail->length};
+    }
+    list_remove(&run->link);
+    worker->events.over(worker->events.context, worker, run, &outcome);
+}
+
+static void tell_dead(struct worker *worker, enum brakes_cause cause, const struct verdict *verdict) {
+    const char *how = worker->cause == CAUSE_NONE ? verdict->text : worker->why;
+    log_event(cause == BRAKES_NONE ? LOG_INFO : LOG_WARN, "worker.end",
+              "pipeline=%s stage=%s worker=%d pid=%d life_ms=%" PRId64 " status=%" PRId64 " signal=%d why=%s",
+              worker->setup->spec->pipeline, worker->setup->spec->stage, worker->number, (int)worker->group,
+              worker_now(worker) - worker->started_ms, worker->exit_status, worker->exit_signal, log_text(how));
+    struct buf reason;
+    buf_init(&reason, 2048);
+    buf_append_string(&reason, how);
+    if (cause == BRAKES_OWN) {
+        struct buf line;
+        buf_init(&line, OUTPUT_TAIL_BYTES);
+        output_last_line(&worker->output, &line);
+        if (line.length > 0) {
+            buf_append_format(&reason, ": %.*s", 1000, line.data);
+        }
+        buf_finish(&line);
+    }
+    worker->events.dead(worker->events.context, worker,
+                        &(struct worker_death){
+                            .cause = cause, .reason = reason.data, .started_ms = worker->started_ms});
+    buf_finish(&reason);
+}
+
+static void on_closed(void *context) {
+    struct worker *worker = context;
+    struct worker_events events = worker->events;
+    channel_finish(&worker->channel);
+    free(worker);
+    events.closed(events.context);
+}
+
+static void close_handles(struct worker *worker) {
+    close_group_begin(&worker->closing, on_closed, worker);
+    channel_close(&worker->channel, &worker->closing);
+    for (int i = 0; i < OUTPUT_STREAM_COUNT; i++) {
+        close_group_add(&worker->closing, (uv_handle_t *)&worker->streams[i]);
+    }
+    close_group_add(&worker->closing, (uv_handle_t *)&worker->timer);
+    close_group_add(&worker->closing, (uv_handle_t *)&worker->process);
+    close_group_end(&worker->closing);
+}
+
+void worker_bury(struct worker *worker) {
+    output_end(&worker->output, worker_now(worker));
+    struct verdict verdict = verdict_of(worker);
+    enum brakes_cause cause = brakes_cause_of(worker, &verdict);
+    struct buf tail;
+    buf_init(&tail, OUTPUT_TAIL_BYTES);
+    output_tail(&worker->output, &tail);
+    while (!list_is_empty(&worker->answered)) {
+        tell_over(worker, LIST_ENTRY(worker->answered.next, struct run, link), true, &verdict, &tail);
+    }
+    for (bool is_head = true; !list_is_empty(&worker->pipe); is_head = false) {
+        tell_over(worker, worker_head(worker), is_head, &verdict, &tail);
+    }
+    buf_finish(&tail);
+    tell_dead(worker, cause, &verdict);
+    close_handles(worker);
+}

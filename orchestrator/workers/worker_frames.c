@@ -1,0 +1,337 @@
+/* worker_frames.c - what a worker says, and what it is told about itself.
+ *
+ * Nothing here trusts the worker: a message out of place is refused with a sentence, the channel calls it malformed, and
+ * that costs the worker. An answer counts when it was read whole, whatever becomes of the process afterwards: a crash
+ * after "ok" is the next run's loss, or nobody's.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/require.h"
+#include "base/utf8.h"
+#include "workers/worker_parts.h"
+
+enum {
+    MESSAGE_MAX_BYTES = 8192,
+    PROGRESS_TEXT_MAX_BYTES = 512,
+    REFUSED_TEXT_MAX_BYTES = 400,
+    DRAIN_MAX_BYTES = 1024 * 1024,
+};
+
+/* ---- READY, REFUSED --------------------------------------------------------------------------------------------- */
+
+static enum status ready(struct worker *worker, const struct wire_frame *frame, struct error *err) {
+    struct wire_ready message;
+    enum status code = wire_get_ready(frame, &message, err);
+    if (code != STATUS_OK) {
+        return code;
+    }
+    if (worker->was_ready || worker->cause == CAUSE_REFUSED) {
+        return error_set(err, STATUS_PROTOCOL, "READY out of place");
+    }
+    worker->was_ready = true;
+    if (worker->state != WORKER_STARTING) {
+        return STATUS_OK; /* it is being stopped */
+    }
+    log_event(LOG_INFO, "worker.ready", "pipeline=%s stage=%s worker=%d pid=%d start_ms=%" PRId64,
+              worker->setup->spec->pipeline, worker->setup->spec->stage, worker->number, (int)worker->group,
+              worker_now(worker) - worker->started_ms);
+    worker_step(worker, EVENT_READY);
+    worker->events.ready(worker->events.context, worker);
+    return STATUS_OK;
+}
+
+static enum status refused(struct worker *worker, const struct wire_frame *frame, struct error *err) {
+    struct wire_refused message;
+    enum status code = wire_get_refused(frame, &message, err);
+    if (code != STATUS_OK) {
+        return code;
+    }
+    if (worker->was_ready || worker->cause == CAUSE_REFUSED) {
+        return error_set(err, STATUS_PROTOCOL, "REFUSED out of place");
+    }
+    struct buf reason;
+    buf_init(&reason, REFUSED_TEXT_MAX_BYTES);
+    utf8_sanitize(&reason, message.reason.data, message.reason.length, REFUSED_TEXT_MAX_BYTES);
+    worker_blame(worker, CAUSE_REFUSED, "%s", reason.length > 0 ? reason.data : "refused without a reason");
+    buf_finish(&reason);
+    if (worker->state == WORKER_STARTING) {
+        worker_step(worker, EVENT_REFUSED);
+    }
+    return STATUS_OK;
+}
+
+/* ---- RESULT ----------------------------------------------------------------------------------------------------- */
+
+static struct pool_text text_of(struct wire_bytes bytes) {
+    return (struct pool_text){.data = bytes.data, .length = bytes.data != NULL ? bytes.length : 0};
+}
+
+/* Ownership: one allocation, free() it; NULL when there are none. */
+static struct pool_statement *statements_of(const struct wire_result *result) {
+    size_t count = result->statement_count, parameters = 0;
+    if (count == 0) {
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i++) {
+        parameters += result->statements[i].parameter_count;
+    }
+    struct pool_statement *statements =
+        mem_alloc(count * sizeof *statements + parameters * sizeof(struct pool_text));
+    struct pool_text *next = (struct pool_text *)(void *)(statements + count);
+    for (size_t i = 0; i < count; i++) {
+        const struct wire_statement *from = &result->statements[i];
+        statements[i] = (struct pool_statement){.sql = text_of(from->sql),
+                                                .parameter_count = (int)from->parameter_count,
+                                                .parameters = next};
+        for (uint32_t p = 0; p < from->parameter_count; p++) {
+            *next++ = text_of(from->parameters[p]);
+        }
+    }
+    return statements;
+}
+
+/* What the worker wrote before its answer is in the pipes by now; the loop may not have come to it. */
+static void drain_output(struct worker *worker) {
+    for (int i = 0; i < OUTPUT_STREAM_COUNT; i++) {
+        uv_os_fd_t fd;
+        ssize_t count = 0;
+        size_t total = 0;
+        if (uv_fileno((uv_handle_t *)&worker->streams[i], &fd) != 0) {
+            continue;
+        }
+        while (total < DRAIN_MAX_BYTES && (count = read(fd, worker->setup->room, worker->setup->room_bytes)) > 0) {
+            output_feed(&worker->output, (enum output_stream)i, worker->setup->room, (size_t)count,
+                        worker_now(worker));
+            total += (size_t)count;
+        }
+    }
+}
+
+static enum pool_end end_of(enum wire_outcome outcome) {
+    switch (outcome) {
+    case WIRE_OK:
+        return POOL_OK;
+    case WIRE_RETRY:
+        return POOL_RETRY;
+    case WIRE_FAIL:
+        return POOL_FAIL;
+    }
+    return POOL_FAIL;
+}
+
+static void report(struct worker *worker, struct run *run, const struct wire_result *result) {
+    struct pool_outcome outcome = {.end = end_of(result->outcome), .run_us = result->run_us};
+    struct pool_statement *statements = NULL;
+    struct buf message, tail;
+    buf_init(&message, MESSAGE_MAX_BYTES);
+    buf_init(&tail, OUTPUT_TAIL_BYTES);
+    if (run->fate != RUN_OPEN) {
+        /* To be interrupted when its turn came, and already over. */
+        outcome.end = POOL_INTERRUPTED;
+        outcome.kind = "interrupted";
+    } else if (result->outcome == WIRE_OK) {
+        outcome.output = text_of(result->output);
+        outcome.statement_count = (int)result->statement_count;
+        outcome.statements = statements = statements_of(result);
+    } else {
+        outcome.kind = "error";
+        utf8_sanitize(&message, result->message.data, result->message.length, MESSAGE_MAX_BYTES);
+        outcome.message = (struct pool_text){message.data, message.length};
+        drain_output(worker);
+        output_tail(&worker->output, &tail);
+        outcome.last_output = (struct pool_text){tail.length > 0 ? tail.data : NULL, tail.length};
+    }
+    output_forget(&worker->output);
+    worker->events.over(worker->events.context, worker, run, &outcome);
+    buf_finish(&message);
+    buf_finish(&tail);
+    free(statements);
+}
+
+/* The run in hand is answered; its fate may have been decided before. */
+static void take_answer(struct worker *worker, struct run *run, const struct wire_result *result) {
+    list_remove(&run->link);
+    worker->depth--;
+    if (worker->state == WORKER_BUSY) {
+        worker->head_ms = worker_now(worker);
+        if (run->fate == RUN_INTERRUPTED && --worker->interrupts == 0) {
+            worker->interrupt_by_ms = INT64_MAX;
+        } else if (worker->depth > 0 && worker_head(worker)->fate == RUN_INTERRUPTED) {
+            worker->interrupt_by_ms = worker->head_ms; /* its turn came */
+        }
+        if (worker->depth > 0) {
+            worker_arm(worker);
+        } else {
+            worker->exclusive = false;
+            worker_step(worker, EVENT_EMPTY);
+        }
+    } else if (run->fate != RUN_OPEN) {
+        /* We are killing the worker for this run, and `ended` has to wait for that. What lies behind it shall not be
+         * begun. */
+        list_append(&worker->answered, &run->link);
+        if (worker->state == WORKER_TERMINATING && worker->depth > 0) {
+            worker_step(worker, EVENT_KILL);
+        }
+        return;
+    }
+    report(worker, run, result);
+    if (worker->stop_wanted && worker->state == WORKER_IDLE) {
+        worker_step(worker, EVENT_STOP);
+    }
+}
+
+static enum status result(struct worker *worker, const struct wire_frame *frame, struct error *err) {
+    struct wire_result message = {0};
+    struct run *head = worker_head(worker);
+    enum status code = wire_get_result(frame, &message, err);
+    if (code == STATUS_OK && head == NULL) {
+        code = error_set(err, STATUS_PROTOCOL, "a result without a task in hand");
+    } else if (code == STATUS_OK && message.run != head->id) {
+        code = error_set(err, STATUS_PROTOCOL, "a result of run %" PRIu64 " instead of %" PRIu64, message.run,
+                         head->id);
+    }
+    if (code == STATUS_OK) {
+        take_answer(worker, head, &message);
+    }
+    wire_result_finish(&message);
+    return code;
+}
+
+/* ---- LOG, PROGRESS ---------------------------------------------------------------------------------------------- */
+
+static enum status log_line(struct worker *worker, const struct wire_frame *frame, struct error *err) {
+    struct wire_log message;
+    enum status code = wire_get_log(frame, &message, err);
+    if (code != STATUS_OK) {
+        return code;
+    }
+    char fields[512];
+    snprintf(fields, sizeof fields, "pipeline=%.200s stage=%.200s worker=%d run=%" PRIu64,
+             worker->setup->spec->pipeline, worker->setup->spec->stage, worker->number, message.run);
+    output_log(worker->setup->log_limit, worker_now(worker), "task.log", fields, message.text.data,
+               message.text.length);
+    return STATUS_OK;
+}
+
+static enum status progress(struct worker *worker, const struct wire_frame *frame, struct error *err) {
+    struct wire_progress message;
+    enum status code = wire_get_progress(frame, &message, err);
+    if (code != STATUS_OK) {
+        return code;
+    }
+    struct run *head = worker_head(worker);
+    if (head == NULL || head->id != message.run) {
+        return STATUS_OK; /* a thread of the handler that outlived its run */
+    }
+    double fraction = message.fraction >= 0.0 ? message.fraction : 0.0; /* not a number: 0 */
+    struct buf text;
+    buf_init(&text, PROGRESS_TEXT_MAX_BYTES);
+    utf8_sanitize(&text, message.text.data, message.text.length, PROGRESS_TEXT_MAX_BYTES);
+    worker->events.progress(worker->events.context, head, fraction < 1.0 ? fraction : 1.0, text.data);
+    buf_finish(&text);
+    return STATUS_OK;
+}
+
+/* ---- the channel's events --------------------------------------------------------------------------------------- */
+
+static enum status on_frame(void *context, const struct wire_frame *frame, struct error *err) {
+    struct worker *worker = context;
+    switch (frame->type) {
+    case WIRE_READY:
+        return ready(worker, frame, err);
+    case WIRE_REFUSED:
+        return refused(worker, frame, err);
+    case WIRE_RESULT:
+        return result(worker, frame, err);
+    case WIRE_LOG:
+        return log_line(worker, frame, err);
+    case WIRE_PROGRESS:
+        return progress(worker, frame, err);
+    case WIRE_HELLO:
+    case WIRE_RUN:
+    case WIRE_TELL:
+    case WIRE_BEAT:
+    case WIRE_STOP:
+        break;
+    }
+    return error_set(err, STATUS_PROTOCOL, "a message of type %d, which only a node sends", (int)frame->type);
+}
+
+static void on_malformed(void *context, const struct error *why) {
+    struct worker *worker = context;
+    log_event(LOG_WARN, "worker.malformed", "pipeline=%s stage=%s worker=%d pid=%d why=%s",
+              worker->setup->spec->pipeline, worker->setup->spec->stage, worker->number, (int)worker->group,
+              log_text(why->text));
+    worker_blame(worker, CAUSE_PROTOCOL, "%s", why->text);
+    worker_step(worker, EVENT_MALFORMED);
+}
+
+static void on_ended(void *context) {
+    struct worker *worker = context;
+    worker->open_ends--;
+    worker_step(worker, EVENT_PIPE_END);
+    if (worker->state == WORKER_ENDING) {
+        worker_end_poll(worker);
+    }
+}
+
+/* At most one BEAT waits in the pipe of a worker that does not read. */
+static void on_sending(void *context) {
+    struct worker *worker = context;
+    int64_t lease_end_ms = *worker->setup->lease_end_ms;
+    if (worker->lease_told_ms == lease_end_ms || worker->channel.writes > 0) {
+        return;
+    }
+    struct error err = ERROR_NONE;
+    enum status put = wire_put_beat(channel_out(&worker->channel), &(struct wire_beat){lease_end_ms}, &err);
+    REQUIRE(put == STATUS_OK);
+    worker->lease_told_ms = lease_end_ms;
+}
+
+static void on_sent(void *context) {
+    struct worker *worker = context;
+    if (worker->lease_told_ms != *worker->setup->lease_end_ms) {
+        channel_touch(&worker->channel);
+    }
+}
+
+const struct channel_events worker_channel_events = {
+    .frame = on_frame,
+    .malformed = on_malformed,
+    .ended = on_ended,
+    .sending = on_sending,
+    .sent = on_sent,
+};
+
+static struct wire_bytes bytes_of(const char *text) {
+    return (struct wire_bytes){.data = text, .length = (uint32_t)strlen(text)};
+}
+
+struct wire_hello worker_hello(const struct pool_spec *spec, int64_t lease_end_ms) {
+    return (struct wire_hello){
+        .major = WIRE_MAJOR,
+        .minor = WIRE_MINOR,
+        .lease_end_ms = lease_end_ms,
+        .pipeline = bytes_of(spec->pipeline),
+        .stage = bytes_of(spec->stage),
+        .handler_file = bytes_of(spec->handler_file),
+        .handler_name = bytes_of(spec->handler_name),
+        .config = bytes_of(spec->config),
+        .address_space_bytes = spec->limits.address_space_bytes,
+        .cpu_seconds = spec->limits.cpu_seconds,
+        .file_size_bytes = spec->limits.file_size_bytes,
+        .open_files = spec->limits.open_files,
+    };
+}
+
+void worker_send_hello(struct worker *worker) {
+    worker->lease_told_ms = *worker->setup->lease_end_ms;
+    struct wire_hello message = worker_hello(worker->setup->spec, worker->lease_told_ms);
+    struct error err = ERROR_NONE;
+    enum status put = wire_put_hello(channel_out(&worker->channel), &message, &err);
+    REQUIRE(put == STATUS_OK); /* the pool tried it when it was opened */
+}

@@ -1,0 +1,64 @@
+/* host.h - the side of libpgstage that a host of handlers uses: the worker program, a test kit.
+ *
+ * Not installed; its symbols carry the version PGSTAGE_PRIVATE and may change in any release.
+ * Ownership: what a task or worker is created from is borrowed until it is destroyed; what is
+ * returned is borrowed until then, too. Thread rule: as in handler.h; the callbacks cancelled,
+ * superseded and remaining_ms come from any thread.
+ */
+#ifndef PGSTAGE_SRC_HOST_H
+#define PGSTAGE_SRC_HOST_H
+
+#include "pgstage/handler.h"
+
+/* `data` NULL: absent. A NUL follows data[length - 1]. */
+struct pgstage_host_text {
+    const char *data;
+    size_t length;
+};
+
+struct pgstage_host_run {
+    const char *pipeline, *stage, *key;
+    struct pgstage_host_text payload, input; /* JSON texts; absent: null */
+    int64_t version;
+    int attempt;
+};
+
+/* None may be NULL. Texts are cut to a sane length, at a character's border if they are UTF-8. */
+struct pgstage_host_ops {
+    void (*log)(void *context, const char *text, size_t length);
+    void (*progress)(void *context, double fraction, const char *text, size_t length);
+    bool (*cancelled)(void *context);
+    bool (*superseded)(void *context);
+    int64_t (*remaining_ms)(void *context);
+    void *context;
+};
+
+struct pgstage_host_statement {
+    struct pgstage_host_text sql;
+    int parameter_count;
+    const struct pgstage_host_text *parameters; /* absent: SQL NULL */
+};
+
+/* NULL: out of memory. */
+PGSTAGE_API pgstage_task *pgstage_host_task_create(const struct pgstage_host_run *run,
+                                                   const struct pgstage_host_ops *ops);
+PGSTAGE_API void pgstage_host_task_destroy(pgstage_task *task);
+
+/* What the handler left, after it returned. The message is never absent or empty. */
+PGSTAGE_API struct pgstage_host_text pgstage_host_output(const pgstage_task *task);
+PGSTAGE_API const struct pgstage_host_statement *pgstage_host_statements(const pgstage_task *task,
+                                                                         size_t *count);
+PGSTAGE_API struct pgstage_host_text pgstage_host_message(const pgstage_task *task);
+
+/* `config` is the text of a JSON object. NULL: it is none, or out of memory; `reason` (at least 256
+ * bytes) says so. */
+PGSTAGE_API pgstage_worker *pgstage_host_worker_create(struct pgstage_host_text config,
+                                                       char *reason, size_t reason_size);
+PGSTAGE_API void pgstage_host_worker_destroy(pgstage_worker *worker);
+PGSTAGE_API const char *pgstage_host_worker_message(const pgstage_worker *worker); /* never empty */
+
+/* For tests of what happens when memory is short. NULL, NULL restores malloc and free. */
+PGSTAGE_API void pgstage_host_set_allocator(void *(*allocate)(size_t size),
+                                            void (*release)(void *));
+
+#endif

@@ -1,0 +1,31 @@
+/* task.h - what is inside the two opaque types of handler.h. */
+#ifndef PGSTAGE_SRC_TASK_H
+#define PGSTAGE_SRC_TASK_H
+
+#include "host.h"
+
+/* Units: bytes, with the NUL. */
+enum { MESSAGE_SIZE = 8192, LOG_LINE_SIZE = 8192, PROGRESS_TEXT_SIZE = 1024, REFUSAL_SIZE = 256 };
+
+struct pgstage_task {
+    struct pgstage_host_run run;
+    struct pgstage_host_ops ops;
+    json_t *payload_json, *input_json; /* NULL: not asked for yet */
+    struct pgstage_host_text output;   /* data is ours */
+    struct pgstage_host_statement *statements;
+    size_t statement_count, statement_capacity;
+    size_t parameter_count, sql_bytes; /* of all statements */
+    char refusal[REFUSAL_SIZE];        /* why the last refused call was refused */
+    char message[MESSAGE_SIZE];
+};
+
+struct pgstage_worker {
+    json_t *config;
+    char message[MESSAGE_SIZE];
+};
+
+/* Keeps why a call is refused and returns `code`. */
+int task_refuse(pgstage_task *task, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,9 @@
+-- Forgets the batches of ended nodes that hold nothing any more, then the nodes without batches.
+with emptied as (
+    delete from pgstage.claim_batch b
+     where not exists (select 1 from pgstage.node n where n.id = b.node and not n.ended)
+       and not exists (select 1 from pgstage.task t
+                        where t.id = any(b.ids) and t.status = 'running' and t.claim = b.claim)
+)
+delete from pgstage.node n
+ where n.ended and not exists (select 1 from pgstage.claim_batch b where b.node = n.id);

@@ -1,0 +1,28 @@
+-- Which chains still hold their claims, without a lock: an effect drops the others before it runs their SQL.
+--
+-- One row a chain. state: held, applied (an earlier sending of it has committed) or lost. A chain that was run under an
+-- older definition is held only when the current one agrees with all of it: otherwise complete would not accept it whole.
+-- $1 bigint[]: tasks   $2 bigint[]: claims   $3 int[]: first step   $4 int[]: count of transitions
+-- $5 int[]: stage of the first transition   $6 int[]: revision   $7 text[]: ending (stay, next)
+-- columns: task, state, step, stage, status
+select u.task,
+       case when t.claim is distinct from u.claim then 'lost'
+            when t.step = u.first_step + u.count and (t.status = 'running') = (u.ending = 'stay') then 'applied'
+            when t.status = 'running' and t.step between u.first_step and u.first_step + u.count - 1 and d.agrees
+                 then 'held'
+            else 'lost' end as state,
+       t.step, t.stage, t.status
+  from unnest($1::bigint[], $2::bigint[], $3::int[], $4::int[], $5::int[], $6::int[], $7::text[])
+       u(task, claim, first_step, count, first_stage, revision, ending)
+  left join pgstage.task t on t.id = u.task
+  left join lateral (
+      select f.place is not null
+             and (u.revision = f.revision
+                  or pgstage.common_prefix(f.stages[f.place : f.place + f.pending - 1],
+                                           f.run[f.run_place : f.run_place + f.pending - 1]) = f.pending) as agrees
+        from (select o.*, array_position(o.stages, t.stage) as place, u.first_step + u.count - t.step as pending,
+                     array_position(o.run, u.first_stage) + t.step - u.first_step as run_place
+                from (select p.revision, pgstage.stage_order(p.id, p.revision) as stages,
+                             pgstage.stage_order(p.id, u.revision) as run
+                        from pgstage.pipeline p where p.id = t.pipeline) o) f) d on true
+ order by u.task;

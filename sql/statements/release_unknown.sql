@@ -1,0 +1,41 @@
+-- Releases what is held under a node's identity but not known to it: a claim whose answer was lost, or that an old
+-- backend committed after the reconnect.
+-- $1 bigint: node   $2 bigint[]: known tasks   $3 bigint[]: their claims      columns: id
+with held as materialized (
+    select b.claim, u.task
+      from pgstage.claim_batch b cross join unnest(b.ids) u(task)
+     where b.node = $1::bigint
+       and not exists (select 1 from unnest($2::bigint[], $3::bigint[]) k(task, claim)
+                        where k.task = u.task and k.claim = b.claim)
+), locked as materialized (
+    select t.id, t.pipeline, t.stage as old_stage, t.version <> t.claimed_version as newer, l.status, l.stage
+      from held h
+      join pgstage.task t on t.id = h.task
+      cross join lateral (select pgstage.stage_order(p.id, p.revision) as stages
+                            from pgstage.pipeline p where p.id = t.pipeline) o
+      cross join lateral pgstage.leave(t.wish, t.version <> t.claimed_version, 'ready', t.stage, o.stages[1]) l
+     where t.status = 'running' and t.claim = h.claim and t.node = $1::bigint
+     order by t.id
+       for update of t skip locked
+), released as (
+    update pgstage.task t
+       set status = k.status, stage = k.stage,
+           ready_stage = case when k.status = 'ready' then k.stage end,
+           ready_at = case when k.newer then pgstage.now() else t.ready_at end,
+           parked_at = case when k.status = 'cancelled' then pgstage.now() end,
+           end_time = case when k.status = 'cancelled' then pgstage.now() end,
+           wish = null, updated = pgstage.now(),
+           attempt = case when k.newer then 0 else t.attempt end,
+           crashes = case when k.newer then 0 else t.crashes end,
+           rescues = case when k.newer then 0 else t.rescues end
+      from locked k
+     where t.id = k.id
+    returning t.id
+), counted as (
+    insert into pgstage.task_count_delta (pipeline, stage, status, n)
+    select d.pipeline, d.stage, d.status, sum(d.n)
+      from (select k.pipeline, k.old_stage as stage, 'running' as status, -1 as n from locked k
+            union all select k.pipeline, k.stage, k.status, 1 from locked k) d
+     group by d.pipeline, d.stage, d.status having sum(d.n) <> 0
+)
+select id from released order by id;

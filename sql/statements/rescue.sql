@@ -1,0 +1,53 @@
+-- Takes tasks back from nodes whose lease has ended, and from nodes that are no longer known. Repeats status, claim and
+-- the ended lease under the row's lock. A task whose node was lost ten times is quarantined.
+-- $1 int: at most      columns: id, status
+with orphaned as materialized (
+    select b.claim, u.task
+      from pgstage.claim_batch b cross join unnest(b.ids) u(task)
+     where not exists (select 1 from pgstage.node n where n.id = b.node and not n.ended)
+), locked as materialized (
+    select t.id, t.pipeline, t.stage as old_stage, t.rescues, t.attempt, t.claimed_version,
+           t.version <> t.claimed_version as newer, l.status, l.stage
+      from orphaned h
+      join pgstage.task t on t.id = h.task
+      cross join lateral (select pgstage.stage_order(p.id, p.revision) as stages
+                            from pgstage.pipeline p where p.id = t.pipeline) o
+      cross join lateral pgstage.leave(t.wish, t.version <> t.claimed_version,
+                                       case when t.rescues >= 9 then 'failed' else 'ready' end,
+                                       t.stage, o.stages[1]) l
+     where t.status = 'running' and t.claim = h.claim
+       and not exists (select 1 from pgstage.node n where n.id = t.node and not n.ended)
+     order by t.id
+     limit $1::int
+       for update of t skip locked
+), rescued as (
+    update pgstage.task t
+       set status = k.status, stage = k.stage,
+           ready_stage = case when k.status = 'ready' then k.stage end,
+           ready_at = pgstage.now(),
+           parked_at = case when k.status in ('cancelled', 'failed') then pgstage.now() end,
+           end_time = case when k.status in ('cancelled', 'failed') then pgstage.now() end,
+           wish = null, updated = pgstage.now(),
+           attempt = case when k.newer then 0 else t.attempt end,
+           crashes = case when k.newer then 0 else t.crashes end,
+           rescues = case when k.newer then 0 else t.rescues + 1 end,
+           error_text = case when k.status = 'failed' then 'quarantined: its node was lost ten times while it ran'
+                             else t.error_text end
+      from locked k
+     where t.id = k.id
+    returning t.id, t.status, t.stage
+), noted as (
+    insert into pgstage.failure (task, stage, version, attempt, kind, error_text)
+    select k.id, k.old_stage, k.claimed_version, k.attempt, 'quarantine',
+           'its node was lost ten times while it ran'
+      from locked k where k.status = 'failed'
+), counted as (
+    insert into pgstage.task_count_delta (pipeline, stage, status, n)
+    select d.pipeline, d.stage, d.status, sum(d.n)
+      from (select k.pipeline, k.old_stage as stage, 'running' as status, -1 as n from locked k
+            union all select k.pipeline, k.stage, k.status, 1 from locked k) d
+     group by d.pipeline, d.stage, d.status having sum(d.n) <> 0
+), woken as (
+    select pgstage.wake(array_agg(distinct r.stage)) from rescued r having count(*) > 0
+)
+select r.id, r.status from rescued r left join woken on true order by r.id;
