@@ -152,7 +152,7 @@ const char *expand_path(struct loader *loader, const struct tree_node *node) {
         const char *home = getenv("HOME");
         if (path[1] != '/' && path[1] != '\0') {
             mistake_add(loader->mistakes, node->at, "write './~...' for a name that begins so",
-                        "'~' stands for the own home folder only, as '~' or '~/...'");
+                        "'~' stands for your own home folder only, as '~' or '~/...'");
             return NULL;
         }
         if (home == NULL || home[0] != '/' || !utf8_is_valid(home, strlen(home))) {

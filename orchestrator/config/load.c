@@ -29,10 +29,9 @@ static void read_root(struct loader *loader, const struct tree_node *root) {
 }
 
 static void parse(struct loader *loader) {
-    struct position at;
-    const char *fault = source_text_fault(loader->source, loader->scratch, &at);
-    if (fault != NULL) {
-        mistake_add(loader->mistakes, at, "save the file as UTF-8 text", "%s", fault);
+    struct source_fault fault;
+    if (source_text_fault(loader->source, loader->scratch, &fault)) {
+        mistake_add(loader->mistakes, fault.at, fault.hint, "%s", fault.message);
         return;
     }
     const struct tree_node *root = tree_read(loader->source, loader->scratch, loader->mistakes);

@@ -107,7 +107,8 @@ static bool read_integer(const struct reading *reading, void *field) {
     const struct config_key *key = reading->key;
     if (!parse_integer(reading->text, &value) || value < key->low || value > key->high) {
         const char *hint = NULL;
-        if (count_digits(reading->text) != strlen(reading->text) || reading->text[0] == '0') {
+        if (count_digits(reading->text) != strlen(reading->text) ||
+            (reading->text[0] == '0' && reading->text[1] != '\0')) {
             hint = "decimal digits only: no sign, point, blank, '_' or leading zero";
         }
         return refuse(reading,
@@ -249,12 +250,15 @@ static const char *size_hint(const struct reading *reading) {
     }
     const char *unit = reading->text + digits;
     unit += strspn(unit, " ");
-    const char *name = "MB";
+    const char *name = *unit == '\0' ? "MB" : NULL;
     for (int i = 0; i < SIZE_UNIT_COUNT && *unit != '\0'; i++) {
         char upper = (char)(*unit >= 'a' && *unit <= 'z' ? *unit - 'a' + 'A' : *unit);
         if (upper == (size_units[i].name[0] == 'k' ? 'K' : size_units[i].name[0])) {
             name = size_units[i].name;
         }
+    }
+    if (name == NULL) {
+        return NULL;
     }
     const char *repaired = arena_format(reading->arena, "%.*s%s", (int)digits, reading->text, name);
     if (strcmp(repaired, reading->text) == 0) {

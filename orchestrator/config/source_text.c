@@ -125,23 +125,36 @@ static bool is_allowed(uint32_t character) {
              character == 0xFFFF);
 }
 
-const char *source_text_fault(const struct source_text *source, struct arena *arena,
-                              struct position *at) {
+static const char *escape_hint(struct arena *arena, uint32_t character) {
+    if (character == 0) {
+        return "no text of PostgreSQL can hold it";
+    }
+    return arena_format(arena, "in double quotes, \"\\u%04X\" stands for it", (unsigned)character);
+}
+
+bool source_text_fault(const struct source_text *source, struct arena *arena,
+                       struct source_fault *fault) {
     size_t i = 0;
     while (i < source->length) {
         size_t taken = utf8_sequence(source->text + i, source->length - i);
         if (taken == 0) {
-            *at = source_text_position(source, i);
-            return arena_format(arena, "the byte 0x%02X is not UTF-8",
-                                (unsigned)(unsigned char)source->text[i]);
+            *fault = (struct source_fault){
+                .at = source_text_position(source, i),
+                .message = arena_format(arena, "the byte 0x%02X is not UTF-8",
+                                        (unsigned)(unsigned char)source->text[i]),
+                .hint = "save the file as UTF-8 text"};
+            return true;
         }
         uint32_t character = decode(source->text + i, taken);
         if (!is_allowed(character)) {
-            *at = source_text_position(source, i);
-            return arena_format(arena, "the character U+%04X cannot stand in a pipeline file",
-                                (unsigned)character);
+            *fault = (struct source_fault){
+                .at = source_text_position(source, i),
+                .message = arena_format(arena, "the character U+%04X cannot stand in a file",
+                                        (unsigned)character),
+                .hint = escape_hint(arena, character)};
+            return true;
         }
         i += taken;
     }
-    return NULL;
+    return false;
 }

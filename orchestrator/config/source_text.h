@@ -6,6 +6,7 @@
 #ifndef CONFIG_SOURCE_TEXT_H
 #define CONFIG_SOURCE_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -36,9 +37,14 @@ struct position source_text_position(const struct source_text *source, size_t of
 /* The reverse; positions beyond a line give the line's end. */
 size_t source_text_offset(const struct source_text *source, struct position at);
 
-/* The first byte that no pipeline file may hold (not UTF-8, control characters, foreign line
- * breaks): says what it is, in the arena, or returns NULL when all is well. */
-const char *source_text_fault(const struct source_text *source, struct arena *arena,
-                              struct position *at);
+struct source_fault {
+    struct position at;
+    const char *message, *hint; /* in the arena */
+};
+
+/* Finds the first byte that no pipeline file may hold (not UTF-8, control characters, foreign line
+ * breaks). False, with nothing set, when all is well. */
+bool source_text_fault(const struct source_text *source, struct arena *arena,
+                       struct source_fault *fault);
 
 #endif

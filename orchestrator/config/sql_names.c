@@ -238,7 +238,8 @@ static bool bind_colon(struct binder *binder) {
         return bind_name(binder);
     }
     if (at[1] == '\'' || at[1] == '"') {
-        return refuse(binder, at, "write :key, without quotes", "a quoted name behind ':'");
+        return refuse(binder, at, "write :key, without quotes",
+                      "a name behind ':' must not be quoted");
     }
     copy_until(binder, at + 1);
     return true;

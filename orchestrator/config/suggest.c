@@ -1,4 +1,5 @@
-/* suggest.c - edit distance over the whole word first, then over its parts (max_atempts). */
+/* suggest.c - edit distance over the whole word first, then over its parts (max_atempts), then a
+ * shared begin. */
 #include "config/suggest.h"
 
 #include <stdbool.h>
@@ -7,6 +8,10 @@
 #include "base/buf.h"
 
 enum { WORD_MAX = 63 };
+
+static char folded(char byte) {
+    return byte >= 'A' && byte <= 'Z' ? (char)(byte + 'a' - 'A') : byte;
+}
 
 static int least(int a, int b) {
     return a < b ? a : b;
@@ -27,9 +32,10 @@ int suggest_distance(const char *left, const char *right) {
     for (size_t i = 1; i <= left_length; i++) {
         now[0] = (int)i;
         for (size_t j = 1; j <= right_length; j++) {
-            int replaced = old[j - 1] + (left[i - 1] == right[j - 1] ? 0 : 1);
+            int replaced = old[j - 1] + (folded(left[i - 1]) == right[j - 1] ? 0 : 1);
             now[j] = least(replaced, least(old[j], now[j - 1]) + 1);
-            if (i > 1 && j > 1 && left[i - 1] == right[j - 2] && left[i - 2] == right[j - 1]) {
+            if (i > 1 && j > 1 && folded(left[i - 1]) == right[j - 2] &&
+                folded(left[i - 2]) == right[j - 1]) {
                 now[j] = least(now[j], older[j - 2] + 1);
             }
         }
@@ -76,10 +82,24 @@ static const struct config_key *nearest_to_part(unsigned levels, const char *wor
     return found;
 }
 
-/* A slip of the pen. */
+/* mem, maximum: one is the other's begin. */
+static const struct config_key *nearest_by_begin(unsigned levels, const char *word) {
+    for (int i = 0; i < config_key_count; i++) {
+        size_t length = strlen(word), key_length = strlen(config_keys[i].name);
+        size_t shared = length < key_length ? length : key_length;
+        if ((config_keys[i].levels & levels) != 0 && shared >= 3 &&
+            strncmp(word, config_keys[i].name, shared) == 0) {
+            return &config_keys[i];
+        }
+    }
+    return NULL;
+}
+
+/* A slip of the pen, or of the memory. */
 static const struct config_key *close_key(unsigned levels, const char *word) {
     const struct config_key *key = nearest(levels, word, (int)strlen(word) / 3);
-    return key != NULL ? key : nearest_to_part(levels, word);
+    key = key != NULL ? key : nearest_to_part(levels, word);
+    return key != NULL ? key : nearest_by_begin(levels, word);
 }
 
 static const struct {

@@ -5,8 +5,8 @@
 #include "base/arena.h"
 #include "config/schema.h"
 
-/* Insertions, deletions, replacements and swaps of neighbours that make one of the other. Words of
- * more than 63 bytes are as far apart as they are long. */
+/* Insertions, deletions, replacements and swaps of neighbours that make `right`, in small letters,
+ * of `left`, in any. Words of more than 63 bytes are as far apart as they are long. */
 int suggest_distance(const char *left, const char *right);
 
 /* The key of the level that was probably meant by `word`, which it does not have; NULL when none is

@@ -6,8 +6,8 @@
 
 enum { SYMBOL_MAX = 200 };
 
-/* One text, or each text of a list, given to `each`; false when the node is neither, or has more
- * entries than the key allows. Broken entries are passed over. */
+/* How many texts there may be: one, or those of a list. 0 when there are none to read, which was
+ * reported. */
 static int count_entries(struct loader *loader, const struct config_key *key,
                          const struct tree_node *node, const char *what) {
     if (node->kind == TREE_TEXT) {
@@ -34,14 +34,15 @@ static const struct tree_node *next_entry(const struct tree_node *node,
 }
 
 /* True when the entry is a text with something in it. */
-static bool is_text(struct loader *loader, const struct config_key *key,
+static bool is_text(struct loader *loader, const struct config_key *key, bool in_list,
                     const struct tree_node *entry) {
     if (entry->kind == TREE_TEXT && entry->length > 0) {
         return true;
     }
     if (entry->kind != TREE_BROKEN) {
-        mistake_add(loader->mistakes, entry->at, NULL, "an entry of '%s' must be a text, not %s",
-                    key->name, entry->kind == TREE_TEXT ? "''" : "a list or a mapping");
+        mistake_add(loader->mistakes, entry->at, NULL, "%s'%s' must be a text, not %s",
+                    in_list ? "an entry of " : "", key->name,
+                    entry->kind == TREE_TEXT ? "''" : "a list or a mapping");
     }
     return false;
 }
@@ -56,7 +57,8 @@ void values_read_texts(struct loader *loader, const struct config_key *key,
         arena_alloc(&loader->def->arena, ((size_t)room + 1) * sizeof(const char *));
     for (const struct tree_node *entry = first_entry(node); entry != NULL;
          entry = next_entry(node, entry)) {
-        const char *text = is_text(loader, key, entry) ? expand_environment(loader, entry) : NULL;
+        const char *text =
+            is_text(loader, key, entry != node, entry) ? expand_environment(loader, entry) : NULL;
         if (text != NULL) {
             texts[count++] = text;
         }
@@ -109,7 +111,7 @@ void values_read_sql(struct loader *loader, const struct config_key *key,
     for (const struct tree_node *entry = first_entry(node); entry != NULL;
          entry = next_entry(node, entry)) {
         struct sql_fault fault;
-        if (!is_text(loader, key, entry)) {
+        if (!is_text(loader, key, entry != node, entry)) {
             continue;
         }
         if (sql_names_bind(arena, entry->text, &statements[count], &fault)) {

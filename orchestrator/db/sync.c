@@ -67,8 +67,10 @@ static bool may_commit(const struct db_sync *db, const char *text) {
 /* A connection that the server has closed while it was idle: nothing has been sent, so nothing is uncertain. */
 static enum status check_alive(struct db_sync *db, struct error *err) {
     struct pollfd socket = {.fd = PQsocket(db->pg), .events = POLLIN};
-    bool lost = PQstatus(db->pg) != CONNECTION_OK ||
-                (poll(&socket, 1, 0) == 1 && PQconsumeInput(db->pg) == 0);
+    bool lost = PQstatus(db->pg) != CONNECTION_OK;
+    while (!lost && poll(&socket, 1, 0) == 1) {
+        lost = PQconsumeInput(db->pg) == 0; /* its last words come ahead of the end */
+    }
     return lost ? pq_error_of_connection(err, STATUS_UNAVAILABLE, db->pg) : STATUS_OK;
 }
 

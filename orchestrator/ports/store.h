@@ -149,7 +149,6 @@ struct store_effects_answer {
     struct error error;
     int at_fault; /* index of the effect whose own statement failed (with any code), or that stood alone when code is
                      INVALID or TIMEOUT; -1 not known: a constraint that is checked at commit */
-    int at_fault;                                /* which effect's own statement failed; -1 when unknown */
     const struct store_effect_verdict *verdicts; /* count of them when OK */
 };
 

@@ -154,9 +154,10 @@ static struct db_param outputs_of(struct script *script, const struct chain_list
             size_t before = script->literal.length;
             add_output(&script->literal, &chain->outputs[k]);
             /* Behind the brace or the comma. */
-            outputs->items[at++] = (struct chain_output){.start = at == 0 ? before : before + 1,
-                                                         .end = script->literal.length,
-                                                         .index = list->refs[i].index};
+            outputs->items[at] = (struct chain_output){.start = at == 0 ? before : before + 1,
+                                                       .end = script->literal.length,
+                                                       .index = list->refs[i].index};
+            at++;
         }
     }
     return script_take_array(script);

@@ -27,9 +27,7 @@ static uint64_t load(const char *from, size_t bytes) {
     return value;
 }
 
-/* ---- writing
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- writing ---- */
 
 static void put_raw(struct frame_writer *w, const void *bytes, size_t length) {
     if (w->failed) {
@@ -119,9 +117,7 @@ enum status frame_end(struct frame_writer *w, struct error *err) {
     return STATUS_OK;
 }
 
-/* ---- reading
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- reading ---- */
 
 static const char *type_name(enum wire_type type) {
     switch (type) {

@@ -38,8 +38,8 @@ static void not_before(struct brakes *brakes, int64_t at_ms) {
     }
 }
 
-static void note_own(struct brakes *brakes, enum brakes_cause cause, int64_t started_ms, int64_t now_ms,
-                     const struct random_ops *random) {
+static void note_own(struct brakes *brakes, enum brakes_cause cause, int64_t started_ms,
+                     int64_t now_ms, const struct random_ops *random) {
     int deaths = tally_add(&brakes->own, now_ms);
     brakes->failing = true;
     brakes->parked = brakes->parked || deaths > BRAKES_OWN_MAX;
@@ -52,8 +52,8 @@ static void note_own(struct brakes *brakes, enum brakes_cause cause, int64_t sta
     }
 }
 
-void brakes_note_death(struct brakes *brakes, enum brakes_cause cause, int64_t started_ms, int64_t now_ms,
-                       const struct random_ops *random) {
+void brakes_note_death(struct brakes *brakes, enum brakes_cause cause, int64_t started_ms,
+                       int64_t now_ms, const struct random_ops *random) {
     switch (cause) {
     case BRAKES_NONE:
         return;
@@ -63,8 +63,9 @@ void brakes_note_death(struct brakes *brakes, enum brakes_cause cause, int64_t s
             return;
         }
         brakes->crashes++;
-        not_before(brakes, now_ms + backoff_delay_ms(&brakes->policy,
-                                                     brakes->crashes - BRAKES_FREE_CRASHES, random));
+        not_before(brakes,
+                   now_ms + backoff_delay_ms(&brakes->policy, brakes->crashes - BRAKES_FREE_CRASHES,
+                                             random));
         return;
     case BRAKES_OWN:
     case BRAKES_REFUSED:

@@ -1,4 +1,5 @@
-/* depth.c - an exponentially weighted mean of run times. A worker reports them, so they are bounded before use. */
+/* depth.c - an exponentially weighted mean of run times. A worker reports them, so they are bounded
+ * before use. */
 #include "workers/depth.h"
 
 enum { DEPTH_WEIGHT = 8 }; /* a new sample counts one part in eight */

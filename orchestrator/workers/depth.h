@@ -1,8 +1,8 @@
 /* depth.h - how many tasks one worker's pipe may hold, from the stage's recent run times.
  *
- * One, until runs are known to be so short that the worker would idle while the node hears of each result. The mean
- * follows long runs within a few samples and forgets them slowly: a task that waits behind a long run cannot be taken
- * back. Thread rule: none (a value).
+ * One, until runs are known to be so short that the worker would idle while the node hears of each
+ * result. The mean follows long runs within a few samples and forgets them slowly: a task that
+ * waits behind a long run cannot be taken back. Thread rule: none (a value).
  */
 #ifndef WORKERS_DEPTH_H
 #define WORKERS_DEPTH_H

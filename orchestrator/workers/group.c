@@ -1,8 +1,9 @@
 /* group.c - the one place that signals workers.
  *
- * A dead member stays a member until its new parent reaps it: usually init at once, the node itself when it is process
- * 1 of a container or a subreaper (then we reap it here: libuv waits for its own children by pid only), and never under
- * an init that does not reap. For the last, /proc tells the dead from the living.
+ * A dead member stays a member until its new parent reaps it: usually init at once, the node itself
+ * when it is process 1 of a container or a subreaper (then we reap it here: libuv waits for its own
+ * children by pid only), and never under an init that does not reap. For the last, /proc tells the
+ * dead from the living.
  */
 #include "workers/group.h"
 

@@ -1,8 +1,8 @@
 /* group.h - signals to a worker's process group, which has the worker's pid as its number.
  *
- * A worker leads a session of its own (uv_spawn has seen the exec, hence the setsid, when it returns), so a signal to its
- * group reaches the worker and what it started, and never the node. A process that leaves the session is out of reach.
- * When: loop thread only.
+ * A worker leads a session of its own (uv_spawn has seen the exec, hence the setsid, when it
+ * returns), so a signal to its group reaches the worker and what it started, and never the node. A
+ * process that leaves the session is out of reach. When: loop thread only.
  */
 #ifndef WORKERS_GROUP_H
 #define WORKERS_GROUP_H
@@ -13,8 +13,9 @@
 /* A group without members is a no-op. */
 void group_signal(pid_t group, int signal);
 
-/* For a group whose leader is reaped: kills what is left of it; true when nothing that can still run is left. `look_closely`
- * tells members that are dead but not reaped by their parent from living ones, by reading /proc. */
+/* For a group whose leader is reaped: kills what is left of it; true when nothing that can still
+ * run is left. `look_closely` tells members that are dead but not reaped by their parent from
+ * living ones, by reading /proc. */
 bool group_is_gone(pid_t group, bool look_closely);
 
 #endif

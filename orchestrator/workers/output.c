@@ -1,7 +1,7 @@
 /* output.c - lines from two streams, a ring that keeps their ends, and a brake on the log.
  *
- * A worker's stdout and stderr arrive in any order; whole lines of both go into one ring, so that a report reads as the
- * handler wrote it. What is kept is raw; it becomes text when it is asked for.
+ * A worker's stdout and stderr arrive in any order; whole lines of both go into one ring, so that a
+ * report reads as the handler wrote it. What is kept is raw; it becomes text when it is asked for.
  */
 #include "workers/output.h"
 
@@ -14,8 +14,8 @@ void output_init(struct output *output, const struct output_source *source) {
     *output = (struct output){.source = *source};
 }
 
-void output_log(struct log_limit *limit, int64_t now_ms, const char *event, const char *fields, const char *text,
-                size_t length) {
+void output_log(struct log_limit *limit, int64_t now_ms, const char *event, const char *fields,
+                const char *text, size_t length) {
     if (!log_is_on(LOG_INFO) || !log_limit_allows(limit, OUTPUT_LINES_PER_MINUTE, now_ms)) {
         return;
     }
@@ -44,14 +44,16 @@ static void end_line(struct output *output, enum output_stream stream, int64_t n
     struct output_line *line = &output->lines[stream];
     const struct output_source *source = &output->source;
     char fields[512];
-    snprintf(fields, sizeof fields, "pipeline=%.200s stage=%.200s worker=%d stream=%s", source->pipeline,
-             source->stage, source->worker, stream == OUTPUT_STDERR ? "stderr" : "stdout");
+    snprintf(fields, sizeof fields, "pipeline=%.200s stage=%.200s worker=%d stream=%s",
+             source->pipeline, source->stage, source->worker,
+             stream == OUTPUT_STDERR ? "stderr" : "stdout");
     output_log(source->limit, now_ms, "worker.output", fields, line->text, line->length);
     keep(output, line->text, line->length);
     line->length = 0;
 }
 
-void output_feed(struct output *output, enum output_stream stream, const char *bytes, size_t length, int64_t now_ms) {
+void output_feed(struct output *output, enum output_stream stream, const char *bytes, size_t length,
+                 int64_t now_ms) {
     struct output_line *line = &output->lines[stream];
     while (length > 0) {
         const char *newline = memchr(bytes, '\n', length);
@@ -122,7 +124,8 @@ void output_tail(const struct output *output, struct buf *out) {
     while (length > 0 && (raw[length - 1] == '\n' || raw[length - 1] == '\0')) {
         length--;
     }
-    /* An ill-formed byte becomes three; the end is what matters, so the front is cut, at a character. */
+    /* An ill-formed byte becomes three; the end is what matters, so the front is cut, at a
+     * character. */
     struct buf text;
     buf_init(&text, (size_t)3 * RAW_MAX);
     utf8_sanitize(&text, raw, length, (size_t)3 * RAW_MAX);

@@ -1,5 +1,5 @@
-/* output.h - what one worker writes to its stdout and stderr: each line goes to the log, the last few kilobytes are kept
- * for reports of failed runs.
+/* output.h - what one worker writes to its stdout and stderr: each line goes to the log, the last
+ * few kilobytes are kept for reports of failed runs.
  *
  * Memory is fixed, however much a worker writes. Used by worker.c. When: loop thread only.
  */
@@ -42,23 +42,26 @@ struct output {
 };
 
 void output_init(struct output *output, const struct output_source *source);
-void output_feed(struct output *output, enum output_stream stream, const char *bytes, size_t length, int64_t now_ms);
+void output_feed(struct output *output, enum output_stream stream, const char *bytes, size_t length,
+                 int64_t now_ms);
 
 /* Ends unfinished lines: the process is gone. */
 void output_end(struct output *output, int64_t now_ms);
 
-/* Forgets the whole lines that were kept: a run ended well, and the next one's report shall not show them. */
+/* Forgets the whole lines that were kept: a run ended well, and the next one's report shall not
+ * show them. */
 void output_forget(struct output *output);
 
-/* Appends the last lines as storable text, at most OUTPUT_TAIL_BYTES; nothing when there are none. */
+/* Appends the last lines as storable text, at most OUTPUT_TAIL_BYTES; nothing when there are none.
+ */
 void output_tail(const struct output *output, struct buf *out);
 
 /* The last line that is not blank, as storable text; "" when there is none. */
 void output_last_line(const struct output *output, struct buf *out);
 
-/* One line of foreign text into the log, at most `limit`'s share; what was left out is told with the next one. `fields` is
- * as for log_event, without the text. */
-void output_log(struct log_limit *limit, int64_t now_ms, const char *event, const char *fields, const char *text,
-                size_t length);
+/* One line of foreign text into the log, at most `limit`'s share; what was left out is told with
+ * the next one. `fields` is as for log_event, without the text. */
+void output_log(struct log_limit *limit, int64_t now_ms, const char *event, const char *fields,
+                const char *text, size_t length);
 
 #endif

@@ -1,4 +1,5 @@
-/* run.h - one run in the hands of a pool, from start() to `ended`. Owned by the pool; listed by its worker or the pool. */
+/* run.h - one run in the hands of a pool, from start() to `ended`. Owned by the pool; listed by its
+ * worker or the pool. */
 #ifndef WORKERS_RUN_H
 #define WORKERS_RUN_H
 
@@ -17,8 +18,8 @@ struct run {
     struct list link;
     uint64_t id;
     enum run_fate fate;
-    struct worker *worker; /* NULL while it waits for a fresh one */
-    bool cancelled, superseded; /* told while it waited */
+    struct worker *worker;      /* NULL while it waits for a fresh one */
+    bool cancelled, superseded; /* what it was told so far */
     struct buf frame;           /* its RUN while it waits; else a zeroed struct */
 };
 

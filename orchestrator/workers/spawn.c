@@ -1,8 +1,8 @@
 /* spawn.c - uv_spawn, with pipes of our own making.
  *
- * libuv would make socketpairs for stdout and stderr too, and a program that opens /dev/stderr by name fails on those.
- * Each descriptor above 2 gets close-on-exec before the fork: a library that forgot it must not leak a database
- * connection into every worker.
+ * libuv would make socketpairs for stdout and stderr too, and a program that opens /dev/stderr by
+ * name fails on those. Each descriptor above 2 gets close-on-exec before the fork: a library that
+ * forgot it must not leak a database connection into every worker.
  */
 #include "workers/spawn.h"
 
@@ -73,7 +73,8 @@ enum status spawn_worker(uv_loop_t *loop, const char *program, int lock_fd, uv_p
     close_side(&pairs, THEIRS);
     if (failed != 0) {
         close_side(&pairs, OURS);
-        return error_set(err, STATUS_UNAVAILABLE, "cannot start %s: %s", program, uv_strerror(failed));
+        return error_set(err, STATUS_UNAVAILABLE, "cannot start %s: %s", program,
+                         uv_strerror(failed));
     }
     *ends = (struct spawn_ends){pairs.out[OURS], pairs.err[OURS], pairs.channel[OURS]};
     return STATUS_OK;

@@ -1,8 +1,9 @@
 /* verdict.c - which signals are the document's fault.
  *
- * Those that a process brings upon itself, or that a limit of its stage raised, count as a crash of the run. Any other
- * signal was sent by somebody (an operator, the kernel short of memory, a container that ends), and an exit without an
- * answer is the handler's doing, whatever its status: 0 too.
+ * Those that a process brings upon itself, or that a limit of its stage raised, count as a crash of
+ * the run. Any other signal was sent by somebody (an operator, the kernel short of memory, a
+ * container that ends), and an exit without an answer is the handler's doing, whatever its status:
+ * 0 too.
  */
 #include "workers/verdict.h"
 
@@ -30,8 +31,8 @@ enum { CRASH_SIGNAL_COUNT = sizeof crash_signals / sizeof crash_signals[0] };
 struct verdict verdict_of_exit(int64_t exit_status, int signal, const char *before) {
     struct verdict verdict = {.end = POOL_CRASH, .kind = "crash"};
     if (signal == 0) {
-        snprintf(verdict.text, sizeof verdict.text,
-                 "exited with status %" PRId64 " before %s", exit_status, before);
+        snprintf(verdict.text, sizeof verdict.text, "exited with status %" PRId64 " before %s",
+                 exit_status, before);
         return verdict;
     }
     const char *name = sigabbrev_np(signal);

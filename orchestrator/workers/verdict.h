@@ -7,7 +7,7 @@
 
 #include "ports/workers.h"
 
-enum { VERDICT_TEXT_MAX = 160 };
+enum { VERDICT_TEXT_MAX = 512 };
 
 struct verdict {
     enum pool_end end; /* POOL_CRASH or POOL_LOST */
@@ -15,8 +15,8 @@ struct verdict {
     char text[VERDICT_TEXT_MAX];
 };
 
-/* A process that ended by itself, or by somebody else's hand: its exit status, or the signal that ended it (else 0).
- * `before`: what it should have done first ("answering"). */
+/* A process that ended by itself, or by somebody else's hand: its exit status, or the signal that
+ * ended it (else 0). `before`: what it should have done first ("answering"). */
 struct verdict verdict_of_exit(int64_t exit_status, int signal, const char *before);
 
 #endif

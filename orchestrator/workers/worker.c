@@ -1,15 +1,16 @@
 /* worker.c - the machine of one worker process.
  *
- *   STARTING --ready--> IDLE <--empty/given--> BUSY        any of them:  malformed frame, no READY in time --> KILLING
- *       |                |                       |                       time-out, interrupt --> TERMINATING
- *       | stop           | stop                  |                       refused, connection ended --> LEAVING
- *       v                v                       v                       reaped --> ENDING
+ *   STARTING --ready--> IDLE <--empty/given--> BUSY        any of them:  malformed frame, no READY
+ * in time --> KILLING |                |                       |                       time-out,
+ * interrupt --> TERMINATING | stop           | stop                  | refused, connection ended
+ * --> LEAVING v                v                       v                       reaped --> ENDING
  *   TERMINATING <--- STOPPING            LEAVING, TERMINATING --deadline--> KILLING
  *
  *   any --reaped--> ENDING --group gone, output at its end--> DEAD
  *
- * What a state does is done on entering it (enter). A deadline gives the loop one more turn before it counts: when the
- * node itself was stopped for a while, the answers that wait in the sockets come first.
+ * What a state does is done on entering it (enter). A deadline gives the loop one more turn before
+ * it counts: when the node itself was stopped for a while, the answers that wait in the sockets
+ * come first.
  */
 #include "workers/worker.h"
 
@@ -21,6 +22,7 @@
 #include "base/memory.h"
 #include "base/require.h"
 #include "base/units.h"
+#include "workers/depth.h"
 #include "workers/group.h"
 #include "workers/spawn.h"
 #include "workers/worker_parts.h"
@@ -41,10 +43,10 @@ static const char *const state_names[WORKER_STATE_COUNT] = {
 };
 
 static const char *const event_names[WORKER_EVENT_COUNT] = {
-    [EVENT_READY] = "ready",         [EVENT_GIVEN] = "given",       [EVENT_EMPTY] = "empty",
-    [EVENT_STOP] = "stop",           [EVENT_REFUSED] = "refused",   [EVENT_MALFORMED] = "malformed",
-    [EVENT_PIPE_END] = "pipe_end",   [EVENT_DEADLINE] = "deadline", [EVENT_TERMINATE] = "terminate",
-    [EVENT_KILL] = "kill",           [EVENT_EXIT] = "exit",         [EVENT_GONE] = "gone",
+    [EVENT_READY] = "ready",       [EVENT_GIVEN] = "given",       [EVENT_EMPTY] = "empty",
+    [EVENT_STOP] = "stop",         [EVENT_REFUSED] = "refused",   [EVENT_MALFORMED] = "malformed",
+    [EVENT_PIPE_END] = "pipe_end", [EVENT_DEADLINE] = "deadline", [EVENT_TERMINATE] = "terminate",
+    [EVENT_KILL] = "kill",         [EVENT_EXIT] = "exit",         [EVENT_GONE] = "gone",
 };
 
 /* Entries are a state plus one; 0, where nothing is written: must not happen. */
@@ -103,7 +105,7 @@ static const unsigned char moves[WORKER_STATE_COUNT][WORKER_EVENT_COUNT] = {
                        [EVENT_GONE] = TO(DEAD)},
 };
 
-/* ---- deadlines -------------------------------------------------------------------------------------------------- */
+/* ---- deadlines ------------------------------------------------------------------------------ */
 
 static void on_deadline(uv_timer_t *timer);
 
@@ -155,8 +157,8 @@ void worker_arm(struct worker *worker) {
     }
 }
 
-/* The run in hand took too long, or one behind it that is to be interrupted does not get its turn. False: neither, the
- * timer was early. */
+/* The run in hand took too long, or one behind it that is to be interrupted does not get its turn.
+ * False: neither, the timer was early. */
 static bool condemn_busy(struct worker *worker) {
     int64_t now_ms = worker_now(worker);
     int64_t timeout_ms = worker->setup->spec->timeout_ms;
@@ -219,14 +221,14 @@ static void on_deadline(uv_timer_t *timer) {
     deadline_passed(worker);
 }
 
-/* ---- states ----------------------------------------------------------------------------------------------------- */
+/* ---- states --------------------------------------------------------------------------------- */
 
 static void enter(struct worker *worker) {
     switch (worker->state) {
     case WORKER_STOPPING: {
         struct error err = ERROR_NONE;
         worker_blame(worker, CAUSE_STOP, "stopped");
-        enum status put = wire_put_stop(channel_out(&worker->channel), &err);
+        enum status put = wire_put_stop(stream_out(&worker->channel), &err);
         REQUIRE(put == STATUS_OK);
         break;
     }
@@ -251,9 +253,9 @@ static void enter(struct worker *worker) {
 }
 
 static void set_state(struct worker *worker, enum worker_state next, enum worker_event event) {
-    log_event(LOG_DEBUG, "worker.state", "stage=%s worker=%d pid=%d %s -> %s (%s)", worker->setup->spec->stage,
-              worker->number, (int)worker->group, state_names[worker->state], state_names[next],
-              event_names[event]);
+    log_event(LOG_DEBUG, "worker.state", "stage=%s worker=%d pid=%d %s -> %s (%s)",
+              worker->setup->spec->stage, worker->number, (int)worker->group,
+              state_names[worker->state], state_names[next], event_names[event]);
     worker->state = next;
     worker_arm(worker);
     enter(worker); /* last: it may go on to the next state */
@@ -278,11 +280,12 @@ void worker_blame(struct worker *worker, enum worker_cause cause, const char *fo
     va_end(args);
 }
 
-/* ---- what the pool asks for ------------------------------------------------------------------------------------- */
+/* ---- what the pool asks for ----------------------------------------------------------------- */
 
-enum status worker_give(struct worker *worker, struct run *run, const struct wire_run *message, struct error *err) {
+enum status worker_give(struct worker *worker, struct run *run, const struct wire_run *message,
+                        struct error *err) {
     REQUIRE(worker->state == WORKER_IDLE || worker->state == WORKER_BUSY);
-    enum status code = wire_put_run(channel_out(&worker->channel), message, err);
+    enum status code = wire_put_run(stream_out(&worker->channel), message, err);
     if (code != STATUS_OK) {
         return code;
     }
@@ -301,12 +304,12 @@ enum status worker_give(struct worker *worker, struct run *run, const struct wir
 void worker_tell(struct worker *worker, const struct run *run, bool cancelled, bool superseded) {
     struct wire_tell message = {.run = run->id, .cancelled = cancelled, .superseded = superseded};
     struct error err = ERROR_NONE;
-    enum status put = wire_put_tell(channel_out(&worker->channel), &message, &err);
+    enum status put = wire_put_tell(stream_out(&worker->channel), &message, &err);
     REQUIRE(put == STATUS_OK);
 }
 
-/* A run that is not begun cannot be taken back from the pipe, and killing the worker would cost the one in hand: it
- * gets a moment to finish first. */
+/* A run that is not begun cannot be taken back from the pipe, and killing the worker would cost the
+ * one in hand: it gets a moment to finish first. */
 void worker_interrupt(struct worker *worker, struct run *run) {
     if (run->fate != RUN_OPEN) {
         return;
@@ -356,7 +359,7 @@ void worker_stop(struct worker *worker) {
 }
 
 void worker_beat(struct worker *worker) {
-    channel_touch(&worker->channel);
+    stream_touch(&worker->channel);
 }
 
 int worker_room(const struct worker *worker, int limit, int64_t now_ms) {
@@ -364,14 +367,14 @@ int worker_room(const struct worker *worker, int limit, int64_t now_ms) {
         return worker->stop_wanted ? 0 : limit;
     }
     /* A run that takes long would hold up those behind it. */
-    if (worker->state != WORKER_BUSY || worker->exclusive || worker->stop_wanted || worker->interrupts > 0 ||
-        (now_ms - worker->head_ms) * 1000 >= DEPTH_WINDOW_US) {
+    if (worker->state != WORKER_BUSY || worker->exclusive || worker->stop_wanted ||
+        worker->interrupts > 0 || (now_ms - worker->head_ms) * 1000 >= DEPTH_WINDOW_US) {
         return 0;
     }
     return limit > worker->depth ? limit - worker->depth : 0;
 }
 
-/* ---- start ------------------------------------------------------------------------------------------------------ */
+/* ---- start ---------------------------------------------------------------------------------- */
 
 static void on_exit_status(uv_process_t *process, int64_t exit_status, int signal) {
     struct worker *worker = process->data;
@@ -389,8 +392,9 @@ static void on_room_wanted(uv_handle_t *handle, size_t suggested, uv_buf_t *room
 static void on_output(uv_stream_t *stream, ssize_t count, const uv_buf_t *bytes) {
     struct worker *worker = stream->data;
     if (count > 0) {
-        enum output_stream which =
-            stream == (uv_stream_t *)&worker->streams[OUTPUT_STDERR] ? OUTPUT_STDERR : OUTPUT_STDOUT;
+        enum output_stream which = stream == (uv_stream_t *)&worker->streams[OUTPUT_STDERR]
+                                       ? OUTPUT_STDERR
+                                       : OUTPUT_STDOUT;
         output_feed(&worker->output, which, bytes->base, (size_t)count, worker_now(worker));
     } else if (count < 0) {
         uv_read_stop(stream);
@@ -401,7 +405,8 @@ static void on_output(uv_stream_t *stream, ssize_t count, const uv_buf_t *bytes)
     }
 }
 
-static enum status open_ends(struct worker *worker, const struct spawn_ends *ends, struct error *err) {
+static enum status open_ends(struct worker *worker, const struct spawn_ends *ends,
+                             struct error *err) {
     const int fds[OUTPUT_STREAM_COUNT] = {
         [OUTPUT_STDOUT] = ends->stdout_fd, [OUTPUT_STDERR] = ends->stderr_fd};
     enum status code = STATUS_OK;
@@ -415,9 +420,9 @@ static enum status open_ends(struct worker *worker, const struct spawn_ends *end
         worker->open_ends++;
         uv_read_start((uv_stream_t *)&worker->streams[i], on_room_wanted, on_output);
     }
-    enum status opened = channel_open(&worker->channel, ends->channel_fd, err);
+    enum status opened = stream_open(&worker->channel, ends->stream_fd, err);
     if (opened != STATUS_OK) {
-        close(ends->channel_fd);
+        close(ends->stream_fd);
         return opened;
     }
     worker->open_ends++;
@@ -428,8 +433,8 @@ static void start(struct worker *worker) {
     const struct worker_setup *setup = worker->setup;
     struct error err = ERROR_NONE;
     struct spawn_ends ends;
-    if (spawn_worker(setup->loop, setup->program, setup->lock_fd, &worker->process, on_exit_status, &ends,
-                     &err) != STATUS_OK) {
+    if (spawn_worker(setup->loop, setup->program, setup->lock_fd, &worker->process, on_exit_status,
+                     &ends, &err) != STATUS_OK) {
         worker_blame(worker, CAUSE_SPAWN, "%s", err.text);
         worker->last_call = true;
         worker_arm_after(worker, 0);
@@ -437,8 +442,8 @@ static void start(struct worker *worker) {
     }
     worker->process.data = worker;
     worker->group = worker->process.pid;
-    log_event(LOG_INFO, "worker.start", "pipeline=%s stage=%s worker=%d pid=%d", setup->spec->pipeline,
-              setup->spec->stage, worker->number, (int)worker->group);
+    log_event(LOG_INFO, "worker.start", "pipeline=%s stage=%s worker=%d pid=%d",
+              setup->spec->pipeline, setup->spec->stage, worker->number, (int)worker->group);
     if (open_ends(worker, &ends, &err) != STATUS_OK) {
         worker_blame(worker, CAUSE_PROTOCOL, "%s", err.text);
         worker_step(worker, EVENT_MALFORMED);
@@ -448,7 +453,8 @@ static void start(struct worker *worker) {
     worker_arm(worker);
 }
 
-struct worker *worker_create(const struct worker_setup *setup, const struct worker_events *events, int number) {
+struct worker *worker_create(const struct worker_setup *setup, const struct worker_events *events,
+                             int number) {
     struct worker *worker = mem_alloc(sizeof *worker);
     *worker = (struct worker){.setup = setup,
                               .events = *events,
@@ -458,9 +464,9 @@ struct worker *worker_create(const struct worker_setup *setup, const struct work
                               .started_ms = clock_now_ms(setup->clock)};
     list_init(&worker->pipe);
     list_init(&worker->answered);
-    struct channel_events channel_events = worker_channel_events;
-    channel_events.context = worker;
-    channel_init(&worker->channel, setup->loop, setup->flusher, &channel_events);
+    struct stream_events stream_events = worker_channel_events;
+    stream_events.context = worker;
+    stream_init(&worker->channel, setup->loop, setup->flusher, &stream_events);
     for (int i = 0; i < OUTPUT_STREAM_COUNT; i++) {
         uv_pipe_init(setup->loop, &worker->streams[i], 0);
         worker->streams[i].data = worker;

@@ -1,7 +1,8 @@
 /* worker.h - one worker process, from its start until it is reaped and its memory is free.
  *
- * Used by pool.c, which owns the runs; a worker lists those that are in its pipe. When: loop thread only; events come from
- * the loop, never from inside a call. The machine and its diagram are in worker.c.
+ * Used by pool.c, which owns the runs; a worker lists those that are in its pipe. When: loop thread
+ * only; events come from the loop, never from inside a call. The machine and its diagram are in
+ * worker.c.
  */
 #ifndef WORKERS_WORKER_H
 #define WORKERS_WORKER_H
@@ -18,19 +19,19 @@
 #include "ports/workers.h"
 #include "wire/messages.h"
 #include "workers/brakes.h"
-#include "workers/channel.h"
+#include "workers/stream.h"
 #include "workers/output.h"
 #include "workers/run.h"
 
 enum worker_state {
     WORKER_STARTING, /* HELLO is sent */
     WORKER_IDLE,
-    WORKER_BUSY, /* runs are in its pipe */
-    WORKER_STOPPING, /* STOP is sent */
-    WORKER_LEAVING, /* it refused, or its connection ended: it should exit by itself */
+    WORKER_BUSY,        /* runs are in its pipe */
+    WORKER_STOPPING,    /* STOP is sent */
+    WORKER_LEAVING,     /* it refused, or its connection ended: it should exit by itself */
     WORKER_TERMINATING, /* TERM is sent to its group */
-    WORKER_KILLING, /* KILL is sent to its group */
-    WORKER_ENDING, /* reaped; the rest of its group and of its output is awaited */
+    WORKER_KILLING,     /* KILL is sent to its group */
+    WORKER_ENDING,      /* reaped; the rest of its group and of its output is awaited */
     WORKER_DEAD,
 };
 enum { WORKER_STATE_COUNT = WORKER_DEAD + 1 };
@@ -51,7 +52,7 @@ enum worker_cause {
 struct worker_setup {
     uv_loop_t *loop;
     const struct clock_ops *clock;
-    struct channel_flusher *flusher;
+    struct stream_flusher *flusher;
     const char *program;
     int lock_fd; /* -1: none */
     int64_t start_timeout_ms;
@@ -71,7 +72,8 @@ struct worker_death {
 struct worker_events {
     void (*ready)(void *context, struct worker *worker);
     /* The run left the worker's pipe. */
-    void (*over)(void *context, struct worker *worker, struct run *run, const struct pool_outcome *outcome);
+    void (*over)(void *context, struct worker *worker, struct run *run,
+                 const struct pool_outcome *outcome);
     void (*progress)(void *context, struct run *run, double fraction, const char *text);
     /* The process and its group are gone; follows the last `over`. */
     void (*dead)(void *context, struct worker *worker, const struct worker_death *death);
@@ -90,7 +92,7 @@ struct worker {
 
     uv_process_t process;
     pid_t group; /* 0: there is none */
-    struct channel channel;
+    struct stream channel;
     uv_pipe_t streams[OUTPUT_STREAM_COUNT];
     uv_timer_t timer;
     struct close_group closing;
@@ -114,11 +116,12 @@ struct worker {
 };
 
 /* Never fails: what cannot be started dies at once. */
-struct worker *worker_create(const struct worker_setup *setup, const struct worker_events *events, int number);
+struct worker *worker_create(const struct worker_setup *setup, const struct worker_events *events,
+                             int number);
 
 /* The worker must be idle or busy. INVALID: the message is too large, nothing was changed. */
-enum status worker_give(struct worker *worker, struct run *run, const struct wire_run *message, struct error *err)
-    MUST_CHECK;
+enum status worker_give(struct worker *worker, struct run *run, const struct wire_run *message,
+                        struct error *err) MUST_CHECK;
 
 /* The run must be in its pipe. */
 void worker_tell(struct worker *worker, const struct run *run, bool cancelled, bool superseded);

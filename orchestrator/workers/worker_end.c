@@ -1,9 +1,9 @@
 /* worker_end.c - from the reaping of a worker to its last event.
  *
- * A run may be given to another worker only when nothing of this one can act any more: its group is killed again after
- * the worker is reaped (a grandchild may have ignored TERM, or outlived a crash), and awaited. Then its pipes are read to
- * their end, for an answer or a last line that was written just before; a process that left the group and holds them open
- * is not waited for.
+ * A run may be given to another worker only when nothing of this one can act any more: its group is
+ * killed again after the worker is reaped (a grandchild may have ignored TERM, or outlived a
+ * crash), and awaited. Then its pipes are read to their end, for an answer or a last line that was
+ * written just before; a process that left the group and holds them open is not waited for.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,7 +27,8 @@ static void await_group(struct worker *worker) {
     worker->polls++;
     if (worker->polls == STUBBORN_POLLS) {
         log_event(LOG_WARN, "worker.stragglers", "pipeline=%s stage=%s worker=%d group=%d",
-                  worker->setup->spec->pipeline, worker->setup->spec->stage, worker->number, (int)worker->group);
+                  worker->setup->spec->pipeline, worker->setup->spec->stage, worker->number,
+                  (int)worker->group);
     }
     worker_arm_after(worker, delay_ms);
 }
@@ -51,7 +52,7 @@ void worker_end_poll(struct worker *worker) {
     }
 }
 
-/* ---- what is told ------------------------------------------------------------------------------------------------ */
+/* ---- what is told --------------------------------------------------------------------------- */
 
 static bool lease_ended(const struct worker *worker) {
     return *worker->setup->lease_end_ms <= worker_now(worker);
@@ -81,7 +82,8 @@ static struct verdict verdict_of(const struct worker *worker) {
     return verdict;
 }
 
-static enum brakes_cause brakes_cause_of(const struct worker *worker, const struct verdict *verdict) {
+static enum brakes_cause brakes_cause_of(const struct worker *worker,
+                                         const struct verdict *verdict) {
     bool had_run = !list_is_empty(&worker->pipe);
     switch (worker->cause) {
     case CAUSE_STOP:
@@ -112,8 +114,8 @@ static struct pool_text text_of(const char *text) {
 }
 
 /* `is_head`: it was in hand when the worker died. */
-static void tell_over(struct worker *worker, struct run *run, bool is_head, const struct verdict *verdict,
-                      const struct buf *tail) {
+static void tell_over(struct worker *worker, struct run *run, bool is_head,
+                      const struct verdict *verdict, const struct buf *tail) {
     struct pool_outcome outcome = {.end = POOL_RETURNED,
                                    .kind = "returned",
                                    .message = text_of("its worker ended before it was begun")};
@@ -138,18 +140,22 @@ static void tell_over(struct worker *worker, struct run *run, bool is_head, cons
     }
     if (outcome.end != POOL_RETURNED) {
         outcome.run_us = is_head ? (worker_now(worker) - worker->head_ms) * 1000 : 0;
-        outcome.last_output = (struct pool_text){tail->length > 0 ? tail->data : NULL, tail->length};
+        outcome.last_output =
+            (struct pool_text){tail->length > 0 ? tail->data : NULL, tail->length};
     }
     list_remove(&run->link);
     worker->events.over(worker->events.context, worker, run, &outcome);
 }
 
-static void tell_dead(struct worker *worker, enum brakes_cause cause, const struct verdict *verdict) {
+static void tell_dead(struct worker *worker, enum brakes_cause cause,
+                      const struct verdict *verdict) {
     const char *how = worker->cause == CAUSE_NONE ? verdict->text : worker->why;
     log_event(cause == BRAKES_NONE ? LOG_INFO : LOG_WARN, "worker.end",
-              "pipeline=%s stage=%s worker=%d pid=%d life_ms=%" PRId64 " status=%" PRId64 " signal=%d why=%s",
-              worker->setup->spec->pipeline, worker->setup->spec->stage, worker->number, (int)worker->group,
-              worker_now(worker) - worker->started_ms, worker->exit_status, worker->exit_signal, log_text(how));
+              "pipeline=%s stage=%s worker=%d pid=%d life_ms=%" PRId64 " status=%" PRId64
+              " signal=%d why=%s",
+              worker->setup->spec->pipeline, worker->setup->spec->stage, worker->number,
+              (int)worker->group, worker_now(worker) - worker->started_ms, worker->exit_status,
+              worker->exit_signal, log_text(how));
     struct buf reason;
     buf_init(&reason, 2048);
     buf_append_string(&reason, how);
@@ -163,22 +169,23 @@ static void tell_dead(struct worker *worker, enum brakes_cause cause, const stru
         buf_finish(&line);
     }
     worker->events.dead(worker->events.context, worker,
-                        &(struct worker_death){
-                            .cause = cause, .reason = reason.data, .started_ms = worker->started_ms});
+                        &(struct worker_death){.cause = cause,
+                                               .reason = reason.data,
+                                               .started_ms = worker->started_ms});
     buf_finish(&reason);
 }
 
 static void on_closed(void *context) {
     struct worker *worker = context;
     struct worker_events events = worker->events;
-    channel_finish(&worker->channel);
+    stream_finish(&worker->channel);
     free(worker);
     events.closed(events.context);
 }
 
 static void close_handles(struct worker *worker) {
     close_group_begin(&worker->closing, on_closed, worker);
-    channel_close(&worker->channel, &worker->closing);
+    stream_close(&worker->channel, &worker->closing);
     for (int i = 0; i < OUTPUT_STREAM_COUNT; i++) {
         close_group_add(&worker->closing, (uv_handle_t *)&worker->streams[i]);
     }
@@ -195,7 +202,8 @@ void worker_bury(struct worker *worker) {
     buf_init(&tail, OUTPUT_TAIL_BYTES);
     output_tail(&worker->output, &tail);
     while (!list_is_empty(&worker->answered)) {
-        tell_over(worker, LIST_ENTRY(worker->answered.next, struct run, link), true, &verdict, &tail);
+        tell_over(worker, LIST_ENTRY(worker->answered.next, struct run, link), true, &verdict,
+                  &tail);
     }
     for (bool is_head = true; !list_is_empty(&worker->pipe); is_head = false) {
         tell_over(worker, worker_head(worker), is_head, &verdict, &tail);

@@ -1,12 +1,13 @@
 /* worker_frames.c - what a worker says, and what it is told about itself.
  *
- * Nothing here trusts the worker: a message out of place is refused with a sentence, the channel calls it malformed, and
- * that costs the worker. An answer counts when it was read whole, whatever becomes of the process afterwards: a crash
- * after "ok" is the next run's loss, or nobody's.
+ * Nothing here trusts the worker: a message out of place is refused with a sentence, the channel
+ * calls it malformed, and that costs the worker. An answer counts when it was read whole, whatever
+ * becomes of the process afterwards: a crash after "ok" is the next run's loss, or nobody's.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/memory.h"
@@ -21,7 +22,7 @@ enum {
     DRAIN_MAX_BYTES = 1024 * 1024,
 };
 
-/* ---- READY, REFUSED --------------------------------------------------------------------------------------------- */
+/* ---- READY, REFUSED ------------------------------------------------------------------------- */
 
 static enum status ready(struct worker *worker, const struct wire_frame *frame, struct error *err) {
     struct wire_ready message;
@@ -37,14 +38,15 @@ static enum status ready(struct worker *worker, const struct wire_frame *frame, 
         return STATUS_OK; /* it is being stopped */
     }
     log_event(LOG_INFO, "worker.ready", "pipeline=%s stage=%s worker=%d pid=%d start_ms=%" PRId64,
-              worker->setup->spec->pipeline, worker->setup->spec->stage, worker->number, (int)worker->group,
-              worker_now(worker) - worker->started_ms);
+              worker->setup->spec->pipeline, worker->setup->spec->stage, worker->number,
+              (int)worker->group, worker_now(worker) - worker->started_ms);
     worker_step(worker, EVENT_READY);
     worker->events.ready(worker->events.context, worker);
     return STATUS_OK;
 }
 
-static enum status refused(struct worker *worker, const struct wire_frame *frame, struct error *err) {
+static enum status refused(struct worker *worker, const struct wire_frame *frame,
+                           struct error *err) {
     struct wire_refused message;
     enum status code = wire_get_refused(frame, &message, err);
     if (code != STATUS_OK) {
@@ -56,7 +58,8 @@ static enum status refused(struct worker *worker, const struct wire_frame *frame
     struct buf reason;
     buf_init(&reason, REFUSED_TEXT_MAX_BYTES);
     utf8_sanitize(&reason, message.reason.data, message.reason.length, REFUSED_TEXT_MAX_BYTES);
-    worker_blame(worker, CAUSE_REFUSED, "%s", reason.length > 0 ? reason.data : "refused without a reason");
+    worker_blame(worker, CAUSE_REFUSED, "%s",
+                 reason.length > 0 ? reason.data : "refused without a reason");
     buf_finish(&reason);
     if (worker->state == WORKER_STARTING) {
         worker_step(worker, EVENT_REFUSED);
@@ -64,7 +67,7 @@ static enum status refused(struct worker *worker, const struct wire_frame *frame
     return STATUS_OK;
 }
 
-/* ---- RESULT ----------------------------------------------------------------------------------------------------- */
+/* ---- RESULT --------------------------------------------------------------------------------- */
 
 static struct pool_text text_of(struct wire_bytes bytes) {
     return (struct pool_text){.data = bytes.data, .length = bytes.data != NULL ? bytes.length : 0};
@@ -94,7 +97,8 @@ static struct pool_statement *statements_of(const struct wire_result *result) {
     return statements;
 }
 
-/* What the worker wrote before its answer is in the pipes by now; the loop may not have come to it. */
+/* What the worker wrote before its answer is in the pipes by now; the loop may not have come to it.
+ */
 static void drain_output(struct worker *worker) {
     for (int i = 0; i < OUTPUT_STREAM_COUNT; i++) {
         uv_os_fd_t fd;
@@ -103,7 +107,8 @@ static void drain_output(struct worker *worker) {
         if (uv_fileno((uv_handle_t *)&worker->streams[i], &fd) != 0) {
             continue;
         }
-        while (total < DRAIN_MAX_BYTES && (count = read(fd, worker->setup->room, worker->setup->room_bytes)) > 0) {
+        while (total < DRAIN_MAX_BYTES &&
+               (count = read(fd, worker->setup->room, worker->setup->room_bytes)) > 0) {
             output_feed(&worker->output, (enum output_stream)i, worker->setup->room, (size_t)count,
                         worker_now(worker));
             total += (size_t)count;
@@ -152,6 +157,13 @@ static void report(struct worker *worker, struct run *run, const struct wire_res
     free(statements);
 }
 
+/* A worker that is being ended shall not begin what lies behind the run that it answered. */
+static void hurry(struct worker *worker) {
+    if (worker->state == WORKER_TERMINATING && worker->depth > 0) {
+        worker_step(worker, EVENT_KILL);
+    }
+}
+
 /* The run in hand is answered; its fate may have been decided before. */
 static void take_answer(struct worker *worker, struct run *run, const struct wire_result *result) {
     list_remove(&run->link);
@@ -170,29 +182,28 @@ static void take_answer(struct worker *worker, struct run *run, const struct wir
             worker_step(worker, EVENT_EMPTY);
         }
     } else if (run->fate != RUN_OPEN) {
-        /* We are killing the worker for this run, and `ended` has to wait for that. What lies behind it shall not be
-         * begun. */
+        /* We are killing the worker for this run, and `ended` has to wait for that. */
         list_append(&worker->answered, &run->link);
-        if (worker->state == WORKER_TERMINATING && worker->depth > 0) {
-            worker_step(worker, EVENT_KILL);
-        }
+        hurry(worker);
         return;
     }
+    hurry(worker);
     report(worker, run, result);
     if (worker->stop_wanted && worker->state == WORKER_IDLE) {
         worker_step(worker, EVENT_STOP);
     }
 }
 
-static enum status result(struct worker *worker, const struct wire_frame *frame, struct error *err) {
+static enum status result(struct worker *worker, const struct wire_frame *frame,
+                          struct error *err) {
     struct wire_result message = {0};
     struct run *head = worker_head(worker);
     enum status code = wire_get_result(frame, &message, err);
     if (code == STATUS_OK && head == NULL) {
         code = error_set(err, STATUS_PROTOCOL, "a result without a task in hand");
     } else if (code == STATUS_OK && message.run != head->id) {
-        code = error_set(err, STATUS_PROTOCOL, "a result of run %" PRIu64 " instead of %" PRIu64, message.run,
-                         head->id);
+        code = error_set(err, STATUS_PROTOCOL, "a result of run %" PRIu64 " instead of %" PRIu64,
+                         message.run, head->id);
     }
     if (code == STATUS_OK) {
         take_answer(worker, head, &message);
@@ -201,9 +212,10 @@ static enum status result(struct worker *worker, const struct wire_frame *frame,
     return code;
 }
 
-/* ---- LOG, PROGRESS ---------------------------------------------------------------------------------------------- */
+/* ---- LOG, PROGRESS -------------------------------------------------------------------------- */
 
-static enum status log_line(struct worker *worker, const struct wire_frame *frame, struct error *err) {
+static enum status log_line(struct worker *worker, const struct wire_frame *frame,
+                            struct error *err) {
     struct wire_log message;
     enum status code = wire_get_log(frame, &message, err);
     if (code != STATUS_OK) {
@@ -211,13 +223,15 @@ static enum status log_line(struct worker *worker, const struct wire_frame *fram
     }
     char fields[512];
     snprintf(fields, sizeof fields, "pipeline=%.200s stage=%.200s worker=%d run=%" PRIu64,
-             worker->setup->spec->pipeline, worker->setup->spec->stage, worker->number, message.run);
+             worker->setup->spec->pipeline, worker->setup->spec->stage, worker->number,
+             message.run);
     output_log(worker->setup->log_limit, worker_now(worker), "task.log", fields, message.text.data,
                message.text.length);
     return STATUS_OK;
 }
 
-static enum status progress(struct worker *worker, const struct wire_frame *frame, struct error *err) {
+static enum status progress(struct worker *worker, const struct wire_frame *frame,
+                            struct error *err) {
     struct wire_progress message;
     enum status code = wire_get_progress(frame, &message, err);
     if (code != STATUS_OK) {
@@ -231,12 +245,13 @@ static enum status progress(struct worker *worker, const struct wire_frame *fram
     struct buf text;
     buf_init(&text, PROGRESS_TEXT_MAX_BYTES);
     utf8_sanitize(&text, message.text.data, message.text.length, PROGRESS_TEXT_MAX_BYTES);
-    worker->events.progress(worker->events.context, head, fraction < 1.0 ? fraction : 1.0, text.data);
+    worker->events.progress(worker->events.context, head, fraction < 1.0 ? fraction : 1.0,
+                            text.data);
     buf_finish(&text);
     return STATUS_OK;
 }
 
-/* ---- the channel's events --------------------------------------------------------------------------------------- */
+/* ---- the channel's events ------------------------------------------------------------------- */
 
 static enum status on_frame(void *context, const struct wire_frame *frame, struct error *err) {
     struct worker *worker = context;
@@ -258,14 +273,15 @@ static enum status on_frame(void *context, const struct wire_frame *frame, struc
     case WIRE_STOP:
         break;
     }
-    return error_set(err, STATUS_PROTOCOL, "a message of type %d, which only a node sends", (int)frame->type);
+    return error_set(err, STATUS_PROTOCOL, "a message of type %d, which only a node sends",
+                     (int)frame->type);
 }
 
 static void on_malformed(void *context, const struct error *why) {
     struct worker *worker = context;
     log_event(LOG_WARN, "worker.malformed", "pipeline=%s stage=%s worker=%d pid=%d why=%s",
-              worker->setup->spec->pipeline, worker->setup->spec->stage, worker->number, (int)worker->group,
-              log_text(why->text));
+              worker->setup->spec->pipeline, worker->setup->spec->stage, worker->number,
+              (int)worker->group, log_text(why->text));
     worker_blame(worker, CAUSE_PROTOCOL, "%s", why->text);
     worker_step(worker, EVENT_MALFORMED);
 }
@@ -287,7 +303,8 @@ static void on_sending(void *context) {
         return;
     }
     struct error err = ERROR_NONE;
-    enum status put = wire_put_beat(channel_out(&worker->channel), &(struct wire_beat){lease_end_ms}, &err);
+    enum status put =
+        wire_put_beat(stream_out(&worker->channel), &(struct wire_beat){lease_end_ms}, &err);
     REQUIRE(put == STATUS_OK);
     worker->lease_told_ms = lease_end_ms;
 }
@@ -295,11 +312,11 @@ static void on_sending(void *context) {
 static void on_sent(void *context) {
     struct worker *worker = context;
     if (worker->lease_told_ms != *worker->setup->lease_end_ms) {
-        channel_touch(&worker->channel);
+        stream_touch(&worker->channel);
     }
 }
 
-const struct channel_events worker_channel_events = {
+const struct stream_events worker_channel_events = {
     .frame = on_frame,
     .malformed = on_malformed,
     .ended = on_ended,
@@ -332,6 +349,6 @@ void worker_send_hello(struct worker *worker) {
     worker->lease_told_ms = *worker->setup->lease_end_ms;
     struct wire_hello message = worker_hello(worker->setup->spec, worker->lease_told_ms);
     struct error err = ERROR_NONE;
-    enum status put = wire_put_hello(channel_out(&worker->channel), &message, &err);
+    enum status put = wire_put_hello(stream_out(&worker->channel), &message, &err);
     REQUIRE(put == STATUS_OK); /* the pool tried it when it was opened */
 }

@@ -1,5 +1,5 @@
-/* worker_parts.h - what the files of one worker's machine share: worker.c (states), worker_frames.c (what it says),
- * worker_end.c (how it ends). */
+/* worker_parts.h - what the files of one worker's machine share: worker.c (states), worker_frames.c
+ * (what it says), worker_end.c (how it ends). */
 #ifndef WORKERS_WORKER_PARTS_H
 #define WORKERS_WORKER_PARTS_H
 
@@ -7,8 +7,8 @@
 
 enum worker_event {
     EVENT_READY,
-    EVENT_GIVEN,     /* its pipe holds a run */
-    EVENT_EMPTY,     /* the last run in its pipe was answered */
+    EVENT_GIVEN, /* its pipe holds a run */
+    EVENT_EMPTY, /* the last run in its pipe was answered */
     EVENT_STOP,
     EVENT_REFUSED,
     EVENT_MALFORMED,
@@ -40,7 +40,8 @@ static inline int64_t worker_now(const struct worker *worker) {
 }
 
 /* worker_frames.c */
-extern const struct channel_events worker_channel_events; /* context to be set */
+extern const struct stream_events worker_channel_events; /* context to be set */
+struct wire_hello worker_hello(const struct pool_spec *spec, int64_t lease_end_ms);
 void worker_send_hello(struct worker *worker);
 
 /* worker_end.c */

@@ -40,9 +40,7 @@ static bool count_value(struct scan *s) {
     return ++s->values <= JSON_VALUES_MAX || fail_limit(s, "more than 6,000,000 values and keys");
 }
 
-/* ---- strings
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- strings ---- */
 
 static int hex_value(unsigned char c) {
     if (c >= '0' && c <= '9') {
@@ -130,8 +128,7 @@ static bool scan_string(struct scan *s) {
     }
 }
 
-/* ---- numbers and words
- * ------------------------------------------------------------------------------------------ */
+/* ---- numbers and words ---- */
 
 static size_t scan_digits(struct scan *s) {
     const unsigned char *from = s->at;
@@ -198,9 +195,7 @@ static bool scan_word(struct scan *s) {
     return fail(s, "no JSON value begins so");
 }
 
-/* ---- structure
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- structure ---- */
 
 static bool in_object(const struct scan *s) {
     unsigned level = s->depth - 1;

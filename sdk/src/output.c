@@ -97,9 +97,7 @@ struct pgstage_host_text pgstage_host_output(const pgstage_task *task) {
     return task->output;
 }
 
-/* ---- statements
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- statements ---- */
 
 static int check_sql(pgstage_task *task, const char *sql, int parameter_count,
                      const char *const *parameters) {

@@ -54,7 +54,8 @@ create table pgstage.node (
     pid         int not null,
     started     timestamptz not null default pgstage.now(),
     lease_until timestamptz not null,
-    ended       boolean not null default false -- an ended lease never revives
+    ended       boolean not null default false, -- an ended lease never revives
+    notes       jsonb                          -- what status should show of it: parked pools and the like
 ) with (fillfactor = 50);
 
 create table pgstage.leader (

@@ -1,11 +1,13 @@
 -- 0002: the rules that more than one statement shares.
 
 -- The one exit rule: where a row goes that leaves running. First a wish that was marked meanwhile (an accepted submit
--- takes an older wish away), then a newer version, then what the exit itself wants. Inlined by the planner.
-create function pgstage.leave(wish text, newer boolean, want text, want_stage int, first_stage int)
-returns table (status text, stage int) language sql immutable parallel safe
+-- takes an older wish away), then a newer version (delayed when it is for later), then what the exit itself wants.
+-- Inlined by the planner, which the statements rely on: they re-evaluate it for a row that changed under them.
+create function pgstage.leave(wish text, newer boolean, run_at timestamptz, want text, want_stage int, first_stage int)
+returns table (status text, stage int) language sql stable parallel safe
 as $$
-    select case when wish = 'cancel' then 'cancelled' when newer then 'ready' else want end,
+    select case when wish = 'cancel' then 'cancelled' when newer and run_at > pgstage.now() then 'delayed'
+                when newer then 'ready' else want end,
            case when wish = 'cancel' or not newer then want_stage else first_stage end
 $$;
 
@@ -54,6 +56,7 @@ declare
     changed_tasks bigint[];
     changed_keys text[];
     changed_versions bigint[];
+    settled_keys text[] := '{}';
     ready_count bigint := 0;
 begin
     select p.id, r.stage into pipeline_id, first_stage
@@ -69,34 +72,38 @@ begin
         raise exception 'the key "%" is in the set twice', left(repeated, 200) using errcode = 'P0F03';
     end if;
 
-    with input as (
-        select u.key, u.payload, coalesce(u.stamp, instant) as stamp, coalesce(u.priority, 0) as priority, u.run_at,
-               coalesce(u.run_at > instant, false) as later
-          from unnest(keys, payloads, stamps, priorities, run_ats) u(key, payload, stamp, priority, run_at)
-    ), added as (
-        insert into pgstage.task (pipeline, key, stage, status, ready_stage, ready_at, due_at, run_at, priority,
-                                  task_updated_at, payload)
-        select pipeline_id, i.key, first_stage, case when i.later then 'delayed' else 'ready' end,
-               case when not i.later then first_stage end, case when not i.later then instant end,
-               case when i.later then i.run_at end, i.run_at, i.priority, i.stamp, i.payload
-          from input i order by i.key
-        on conflict (pipeline, key) do nothing
-        returning id, key, status
-    ), counted as (
-        insert into pgstage.task_count_delta (pipeline, stage, status, n)
-        select pipeline_id, first_stage, a.status, count(*) from added a group by a.status
-        returning status, n
-    )
-    select array_agg(a.id), array_agg(a.key), coalesce((select sum(c.n) from counted c where c.status = 'ready'), 0)
-      into fresh_tasks, fresh_keys, ready_count from added a;
+    -- Once, but for a row that goes between the two statements: then the first one adds it after all.
+    loop
+        with input as (
+            select u.key, u.payload, coalesce(u.stamp, instant) as stamp, coalesce(u.priority, 0) as priority, u.run_at,
+                   coalesce(u.run_at > instant, false) as later
+              from unnest(keys, payloads, stamps, priorities, run_ats) u(key, payload, stamp, priority, run_at)
+             where u.key <> all (settled_keys)
+        ), added as (
+            insert into pgstage.task (pipeline, key, stage, status, ready_stage, ready_at, due_at, run_at, priority,
+                                      task_updated_at, payload)
+            select pipeline_id, i.key, first_stage, case when i.later then 'delayed' else 'ready' end,
+                   case when not i.later then first_stage end, case when not i.later then instant end,
+                   case when i.later then i.run_at end, i.run_at, i.priority, i.stamp, i.payload
+              from input i order by i.key
+            on conflict (pipeline, key) do nothing
+            returning id, key, status
+        ), counted as (
+            insert into pgstage.task_count_delta (pipeline, stage, status, n)
+            select pipeline_id, first_stage, a.status, count(*) from added a group by a.status
+            returning status, n
+        )
+        select fresh_tasks || array_agg(a.id), fresh_keys || array_agg(a.key), settled_keys || array_agg(a.key),
+               ready_count + coalesce((select sum(c.n) from counted c where c.status = 'ready'), 0)
+          into fresh_tasks, fresh_keys, settled_keys, ready_count from added a;
+        exit when cardinality(settled_keys) = cardinality(keys);
 
-    if coalesce(cardinality(fresh_keys), 0) < cardinality(keys) then
         -- The others exist. This statement has a snapshot of its own, so it sees what a concurrent submit has added.
         with input as (
             select u.key, u.payload, coalesce(u.stamp, instant) as stamp, u.priority, u.run_at,
                    coalesce(u.run_at > instant, false) as later
               from unnest(keys, payloads, stamps, priorities, run_ats) u(key, payload, stamp, priority, run_at)
-             where not exists (select 1 from unnest(fresh_keys) f(key) where f.key = u.key)
+             where u.key <> all (settled_keys)
         ), locked as materialized (
             select t.id, t.key, t.status, t.stage, t.task_updated_at, t.payload
               from pgstage.task t join input i on i.key = t.key
@@ -131,10 +138,12 @@ begin
                     select first_stage, c.status, 1 from changed c where c.old_status <> 'running') d
              group by d.stage, d.status having sum(d.n) <> 0
         )
-        select array_agg(c.id), array_agg(c.key), array_agg(c.version),
+        select changed_tasks || array_agg(c.id), changed_keys || array_agg(c.key),
+               changed_versions || array_agg(c.version), settled_keys || (select array_agg(l.key) from locked l),
                ready_count + count(*) filter (where c.status = 'ready')
-          into changed_tasks, changed_keys, changed_versions, ready_count from changed c;
-    end if;
+          into changed_tasks, changed_keys, changed_versions, settled_keys, ready_count from changed c;
+        exit when cardinality(settled_keys) = cardinality(keys);
+    end loop;
 
     if ready_count > 0 then
         perform pgstage.wake(array[first_stage]);

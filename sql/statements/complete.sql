@@ -18,7 +18,7 @@ with input as materialized (
            kind, reason, detail)
 ), locked as materialized (
     select t.id, t.pipeline, t.stage, t.status, t.claim, t.step, t.version, t.claimed_version, t.wish, t.attempt,
-           t.crashes, t.rescues, t.superseded, t.ready_at, t.node
+           t.crashes, t.rescues, t.superseded, t.ready_at, t.run_at
       from pgstage.task t join input i on i.task = t.id
      order by t.id
        for update of t skip locked
@@ -28,7 +28,7 @@ with input as materialized (
 ), fenced as materialized (
     select i.*, l.pipeline, l.stage as old_stage, l.step, l.version, l.claimed_version, l.wish, l.attempt as old_attempt,
            l.crashes as old_crashes, l.rescues as old_rescues, l.superseded, l.ready_at,
-           o.stages, array_position(o.stages, l.stage) as position,
+           l.run_at, o.stages, array_position(o.stages, l.stage) as position,
            i.first_step + i.count - l.step as pending, i.revision = o.revision as agreed
       from input i
       join locked l on l.id = i.task
@@ -60,7 +60,7 @@ with input as materialized (
                as new_rescues
       from accepted a
 ), settled as materialized (
-    select a.*, e.status as new_status, e.stage as new_stage
+    select a.*, e.status as new_status, e.stage as new_stage, a.newer and e.status in ('ready', 'delayed') as afresh
       from aimed a
       cross join lateral (
           select a.wish as wish,
@@ -70,7 +70,7 @@ with input as materialized (
                       else a.ending end as want,
                  coalesce(a.next_stage, a.stages[cardinality(a.stages)]) as want_stage) w
       cross join lateral (
-          select l.status, l.stage from pgstage.leave(a.wish, a.newer, w.want, w.want_stage, a.first_of_all) l
+          select l.status, l.stage from pgstage.leave(a.wish, a.newer, a.run_at, w.want, w.want_stage, a.first_of_all) l
            where w.want <> 'stay'
           union all
           select 'running', w.want_stage where w.want = 'stay') e
@@ -83,19 +83,21 @@ with input as materialized (
            ready_at = case when s.new_status = 'ready' and s.taken = 0 and s.ending = 'ready' and s.rescues = 0
                                 and s.crashes = 0 and not s.newer then s.ready_at
                            when s.new_status = 'ready' then pgstage.now() else s.ready_at end,
-           due_at = case when s.new_status = 'delayed' then pgstage.now() + s.delay_ms * interval '1 ms' end,
+           due_at = case when s.new_status = 'delayed' and s.afresh then s.run_at
+                         when s.new_status = 'delayed' then pgstage.now() + s.delay_ms * interval '1 ms' end,
            parked_at = case when s.new_status in ('failed', 'cancelled') then pgstage.now() end,
            wish = case when s.new_status = 'running' then t.wish end,
-           attempt = case when s.newer and s.new_status = 'ready' then 0 else s.new_attempt end,
-           crashes = case when s.newer and s.new_status = 'ready' then 0 else s.new_crashes end,
-           rescues = case when s.newer and s.new_status = 'ready' then 0 else s.new_rescues end,
+           attempt = case when s.afresh then 0 else s.new_attempt end,
+           crashes = case when s.afresh then 0 else s.new_crashes end,
+           rescues = case when s.afresh then 0 else s.new_rescues end,
            superseded = case when s.new_status = 'running' then s.superseded
                              when s.next_stage is null then 0
-                             when s.newer and s.new_status = 'ready' then s.superseded + 1
+                             when s.afresh then s.superseded + 1
                              else s.superseded end,
            done_version = case when s.next_stage is null and s.ending <> 'stay' then s.claimed_version
                                else t.done_version end,
-           error_text = case when s.kind is not null and s.whole then s.reason
+           error_text = case when s.afresh then null
+                             when s.kind is not null and s.whole then s.reason
                              when s.new_status in ('done', 'ready') then null else t.error_text end,
            end_time = case when s.new_status in ('done', 'failed', 'cancelled') then pgstage.now() end,
            updated = pgstage.now()

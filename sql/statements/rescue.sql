@@ -6,13 +6,13 @@ with orphaned as materialized (
       from pgstage.claim_batch b cross join unnest(b.ids) u(task)
      where not exists (select 1 from pgstage.node n where n.id = b.node and not n.ended)
 ), locked as materialized (
-    select t.id, t.pipeline, t.stage as old_stage, t.rescues, t.attempt, t.claimed_version,
+    select t.id, t.pipeline, t.stage as old_stage, t.rescues, t.attempt, t.claimed_version, t.run_at,
            t.version <> t.claimed_version as newer, l.status, l.stage
       from orphaned h
       join pgstage.task t on t.id = h.task
       cross join lateral (select pgstage.stage_order(p.id, p.revision) as stages
                             from pgstage.pipeline p where p.id = t.pipeline) o
-      cross join lateral pgstage.leave(t.wish, t.version <> t.claimed_version,
+      cross join lateral pgstage.leave(t.wish, t.version <> t.claimed_version, t.run_at,
                                        case when t.rescues >= 9 then 'failed' else 'ready' end,
                                        t.stage, o.stages[1]) l
      where t.status = 'running' and t.claim = h.claim
@@ -25,13 +25,15 @@ with orphaned as materialized (
        set status = k.status, stage = k.stage,
            ready_stage = case when k.status = 'ready' then k.stage end,
            ready_at = pgstage.now(),
+           due_at = case when k.status = 'delayed' then k.run_at end,
            parked_at = case when k.status in ('cancelled', 'failed') then pgstage.now() end,
            end_time = case when k.status in ('cancelled', 'failed') then pgstage.now() end,
            wish = null, updated = pgstage.now(),
            attempt = case when k.newer then 0 else t.attempt end,
            crashes = case when k.newer then 0 else t.crashes end,
            rescues = case when k.newer then 0 else t.rescues + 1 end,
-           error_text = case when k.status = 'failed' then 'quarantined: its node was lost ten times while it ran'
+           error_text = case when k.newer then null
+                             when k.status = 'failed' then 'quarantined: its node was lost ten times while it ran'
                              else t.error_text end
       from locked k
      where t.id = k.id

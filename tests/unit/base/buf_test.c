@@ -112,6 +112,8 @@ Test(buf, clear_keeps_the_memory) {
 Test(buf, reserve_gives_room_and_keeps_the_nul_for_a_short_fill) {
     struct buf buf;
     buf_init(&buf, 200);
+    buf_append_format(&buf, "%200d", 7); /* what was there before must not show */
+    buf_clear(&buf);
     buf_append_string(&buf, "ab");
     char *room = buf_reserve(&buf, 198);
     cr_assert_not_null(room);

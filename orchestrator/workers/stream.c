@@ -1,10 +1,11 @@
 /* channel.c - reading and writing frames.
  *
- * An idle handle sends, not a prepare handle: while one is active the loop does not wait, so that a frame which another
- * module's prepare or check callback makes is not left until the next event. A frame that is large goes into a buffer of
- * its own, so that no payload is copied again when the buffer grows.
+ * An idle handle sends, not a prepare handle: while one is active the loop does not wait, so that a
+ * frame which another module's prepare or check callback makes is not left until the next event. A
+ * frame that is large goes into a buffer of its own, so that no payload is copied again when the
+ * buffer grows.
  */
-#include "workers/channel.h"
+#include "workers/stream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,20 +20,21 @@ enum {
     OUT_JOIN_BYTES = 64 * 1024,  /* more than this in `out` is sent before a frame is added */
 };
 static const size_t in_max = (size_t)WIRE_FRAME_MAX + WIRE_HEADER_BYTES + ROOM_MAX_BYTES;
-static const size_t out_max = (size_t)WIRE_FRAME_MAX + WIRE_HEADER_BYTES + (size_t)OUT_JOIN_BYTES * 2;
+static const size_t out_max =
+    (size_t)WIRE_FRAME_MAX + WIRE_HEADER_BYTES + (size_t)OUT_JOIN_BYTES * 2;
 
 /* One write under way, with the bytes it sends. */
-struct channel_write {
+struct stream_write {
     uv_write_t request;
-    struct channel *channel;
+    struct stream *channel;
     char *bytes;
 };
 
-/* ---- sending --------------------------------------------------------------------------------------------------- */
+/* ---- sending -------------------------------------------------------------------------------- */
 
 static void on_written(uv_write_t *request, int status) {
-    struct channel_write *written = request->data;
-    struct channel *channel = written->channel;
+    struct stream_write *written = request->data;
+    struct stream *channel = written->channel;
     free(written->bytes);
     free(written);
     channel->writes--;
@@ -42,17 +44,18 @@ static void on_written(uv_write_t *request, int status) {
     }
 }
 
-static void send_out(struct channel *channel) {
+static void send_out(struct stream *channel) {
     size_t length = channel->out.length;
     if (length == 0) {
         return;
     }
     REQUIRE(!channel->out.overflow);
-    struct channel_write *new_write = mem_alloc(sizeof *new_write);
-    *new_write = (struct channel_write){.channel = channel, .bytes = buf_take(&channel->out)};
+    struct stream_write *new_write = mem_alloc(sizeof *new_write);
+    *new_write = (struct stream_write){.channel = channel, .bytes = buf_take(&channel->out)};
     new_write->request.data = new_write;
     uv_buf_t bytes = {.base = new_write->bytes, .len = length};
-    int failed = uv_write(&new_write->request, (uv_stream_t *)&channel->pipe, &bytes, 1, on_written);
+    int failed =
+        uv_write(&new_write->request, (uv_stream_t *)&channel->pipe, &bytes, 1, on_written);
     if (failed != 0) {
         free(new_write->bytes);
         free(new_write);
@@ -62,9 +65,9 @@ static void send_out(struct channel *channel) {
 }
 
 static void on_idle(uv_idle_t *idle) {
-    struct channel_flusher *flusher = idle->data;
+    struct stream_flusher *flusher = idle->data;
     while (!list_is_empty(&flusher->dirty)) {
-        struct channel *channel = LIST_ENTRY(flusher->dirty.next, struct channel, dirty);
+        struct stream *channel = LIST_ENTRY(flusher->dirty.next, struct stream, dirty);
         list_remove(&channel->dirty);
         channel->events.sending(channel->events.context);
         list_remove(&channel->dirty); /* `sending` may have touched it */
@@ -73,43 +76,43 @@ static void on_idle(uv_idle_t *idle) {
     uv_idle_stop(idle);
 }
 
-void channel_flusher_init(struct channel_flusher *flusher, uv_loop_t *loop) {
+void stream_flusher_init(struct stream_flusher *flusher, uv_loop_t *loop) {
     list_init(&flusher->dirty);
     uv_idle_init(loop, &flusher->idle);
     flusher->idle.data = flusher;
 }
 
-void channel_flusher_close(struct channel_flusher *flusher, struct close_group *group) {
+void stream_flusher_close(struct stream_flusher *flusher, struct close_group *group) {
     REQUIRE(list_is_empty(&flusher->dirty));
     close_group_add(group, (uv_handle_t *)&flusher->idle);
 }
 
-void channel_touch(struct channel *channel) {
+void stream_touch(struct stream *channel) {
     if (channel->is_open && list_is_empty(&channel->dirty)) {
         list_append(&channel->flusher->dirty, &channel->dirty);
         uv_idle_start(&channel->flusher->idle, on_idle);
     }
 }
 
-struct buf *channel_out(struct channel *channel) {
+struct buf *stream_out(struct stream *channel) {
     if (!channel->is_open) {
         buf_clear(&channel->out);
     } else if (channel->out.length > OUT_JOIN_BYTES) {
         send_out(channel);
     }
-    channel_touch(channel);
+    stream_touch(channel);
     return &channel->out;
 }
 
-/* ---- receiving ------------------------------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------ */
 
-static void condemn(struct channel *channel, const struct error *why) {
+static void condemn(struct stream *channel, const struct error *why) {
     channel->dropping = true;
     channel->events.malformed(channel->events.context, why);
 }
 
 /* Hands on the whole frames in `in` and removes them. */
-static void cut_frames(struct channel *channel) {
+static void cut_frames(struct stream *channel) {
     size_t done = 0;
     while (!channel->dropping) {
         struct wire_frame frame;
@@ -134,7 +137,7 @@ static void cut_frames(struct channel *channel) {
     }
 }
 
-static void end(struct channel *channel) {
+static void end(struct stream *channel) {
     if (channel->at_end) {
         return;
     }
@@ -146,13 +149,13 @@ static void end(struct channel *channel) {
 
 static void on_room_wanted(uv_handle_t *handle, size_t suggested, uv_buf_t *room) {
     (void)suggested;
-    struct channel *channel = handle->data;
+    struct stream *channel = handle->data;
     room->base = buf_reserve(&channel->in, channel->room_bytes);
     room->len = room->base != NULL ? channel->room_bytes : 0;
 }
 
 /* The next read gets more room when this one filled it, and less when most of it was empty. */
-static void adapt_room(struct channel *channel, size_t count) {
+static void adapt_room(struct stream *channel, size_t count) {
     if (count == channel->room_bytes && channel->room_bytes < ROOM_MAX_BYTES) {
         channel->room_bytes *= 4;
     } else if (count < channel->room_bytes / 16 && channel->room_bytes > ROOM_MIN_BYTES) {
@@ -162,7 +165,7 @@ static void adapt_room(struct channel *channel, size_t count) {
 
 static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *room) {
     (void)room;
-    struct channel *channel = stream->data;
+    struct stream *channel = stream->data;
     if (count < 0) {
         end(channel);
     } else if (count > 0) {
@@ -172,12 +175,12 @@ static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *room) {
     }
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------------ */
+/* ---- life ----------------------------------------------------------------------------------- */
 
-void channel_init(struct channel *channel, uv_loop_t *loop, struct channel_flusher *flusher,
-                  const struct channel_events *events) {
-    *channel = (struct channel){
-        .flusher = flusher, .events = *events, .room_bytes = ROOM_MIN_BYTES};
+void stream_init(struct stream *channel, uv_loop_t *loop, struct stream_flusher *flusher,
+                  const struct stream_events *events) {
+    *channel =
+        (struct stream){.flusher = flusher, .events = *events, .room_bytes = ROOM_MIN_BYTES};
     list_init(&channel->dirty);
     buf_init(&channel->in, in_max);
     buf_init(&channel->out, out_max);
@@ -185,7 +188,7 @@ void channel_init(struct channel *channel, uv_loop_t *loop, struct channel_flush
     channel->pipe.data = channel;
 }
 
-enum status channel_open(struct channel *channel, int fd, struct error *err) {
+enum status stream_open(struct stream *channel, int fd, struct error *err) {
     int failed = uv_pipe_open(&channel->pipe, fd);
     if (failed != 0) {
         return error_set(err, STATUS_UNAVAILABLE, "uv_pipe_open: %s", uv_strerror(failed));
@@ -196,13 +199,13 @@ enum status channel_open(struct channel *channel, int fd, struct error *err) {
     return STATUS_OK;
 }
 
-void channel_close(struct channel *channel, struct close_group *group) {
+void stream_close(struct stream *channel, struct close_group *group) {
     channel->is_open = false;
     list_remove(&channel->dirty);
     close_group_add(group, (uv_handle_t *)&channel->pipe);
 }
 
-void channel_finish(struct channel *channel) {
+void stream_finish(struct stream *channel) {
     REQUIRE(channel->writes == 0);
     buf_finish(&channel->in);
     buf_finish(&channel->out);

@@ -1,0 +1,208 @@
+#include "cli/command.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/require.h"
+#include "base/units.h"
+#include "db/migrate.h"
+
+static int option_count(const struct command *command) {
+    int count = 0;
+    while (command->options != NULL && command->options[count].name != NULL) {
+        count++;
+    }
+    return count;
+}
+
+static int option_index(const struct args *args, const char *name) {
+    int count = option_count(args->command);
+    for (int i = 0; i < count; i++) {
+        if (strcmp(args->command->options[i].name, name) == 0) {
+            return i;
+        }
+    }
+    REQUIRE(false);
+    return -1;
+}
+
+const char *args_get(const struct args *args, const char *name) {
+    return args->values[option_index(args, name)];
+}
+
+bool args_has(const struct args *args, const char *name) {
+    return args_get(args, name) != NULL;
+}
+
+enum exit_status usage_error(const struct args *args, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    fprintf(stderr, "pgstage %s: ", args->command->name);
+    vfprintf(stderr, format, list);
+    fprintf(stderr, "\nusage: pgstage %s %s\n", args->command->name, args->command->usage);
+    va_end(list);
+    return EXIT_WRONG;
+}
+
+enum exit_status report_error(const struct error *err) {
+    fprintf(stderr, "pgstage: %s\n", err->text);
+    switch (err->code) {
+    case STATUS_OK:
+        return EXIT_OK;
+    case STATUS_UNAVAILABLE:
+    case STATUS_UNCERTAIN:
+    case STATUS_TIMEOUT:
+    case STATUS_AGAIN:
+        return EXIT_NO_DATABASE;
+    case STATUS_CONFLICT:
+        return EXIT_REFUSED;
+    case STATUS_INVALID:
+    case STATUS_NOT_FOUND:
+    case STATUS_PROTOCOL:
+    case STATUS_LIMIT:
+    case STATUS_INTERNAL:
+        return EXIT_WRONG;
+    }
+    return EXIT_WRONG;
+}
+
+static void print_help(const struct command *command) {
+    printf("%s\n\nusage: pgstage %s %s\n", command->summary, command->name, command->usage);
+    int count = option_count(command);
+    for (int i = 0; i < count; i++) {
+        const struct option_spec *option = &command->options[i];
+        char left[64];
+        snprintf(left, sizeof left, "--%s%s%s", option->name, option->value == NULL ? "" : " ",
+                 option->value == NULL ? "" : option->value);
+        printf("  %-24s %s\n", left, option->help);
+    }
+    printf("  %-24s %s\n  %-24s %s\n", "--database URL", "instead of the embedded PostgreSQL", "--home FOLDER",
+           "where the embedded PostgreSQL lives");
+}
+
+static enum exit_status parse(struct args *args, int argc, char **argv, bool *help) {
+    const struct command *command = args->command;
+    int count = option_count(command);
+    REQUIRE(count <= ARGS_MAX_OPTIONS);
+    struct option options[ARGS_MAX_OPTIONS + 4] = {{0}};
+    for (int i = 0; i < count; i++) {
+        options[i] = (struct option){command->options[i].name,
+                                     command->options[i].value == NULL ? no_argument : required_argument, NULL, 1000 + i};
+    }
+    options[count] = (struct option){"database", required_argument, NULL, 1};
+    options[count + 1] = (struct option){"home", required_argument, NULL, 2};
+    options[count + 2] = (struct option){"help", no_argument, NULL, 3};
+    opterr = 0;
+    optind = 1;
+    for (int code; (code = getopt_long(argc, argv, ":h", options, NULL)) != -1;) {
+        if (code >= 1000) {
+            args->values[code - 1000] = optarg == NULL ? "" : optarg;
+        } else if (code == 1) {
+            args->database = optarg;
+        } else if (code == 2) {
+            args->home = optarg;
+        } else if (code == 3 || code == 'h') {
+            *help = true;
+        } else if (code == ':') {
+            return usage_error(args, "%s wants a value", argv[optind - 1]);
+        } else {
+            return usage_error(args, "unknown option %s", argv[optind - 1]);
+        }
+    }
+    args->count = argc - optind;
+    args->positional = argv + optind;
+    return EXIT_OK;
+}
+
+enum exit_status command_run(const struct command *command, int argc, char **argv) {
+    struct args args = {.command = command};
+    bool help = false;
+    enum exit_status status = parse(&args, argc, argv, &help);
+    if (help) {
+        print_help(command);
+        return EXIT_OK;
+    }
+    if (status != EXIT_OK) {
+        return status;
+    }
+    if (args.count < command->min_positional) {
+        return usage_error(&args, "an argument is missing");
+    }
+    if (command->max_positional >= 0 && args.count > command->max_positional) {
+        return usage_error(&args, "unexpected argument '%s'", args.positional[command->max_positional]);
+    }
+    return command->run(&args);
+}
+
+bool args_int(const struct args *args, const char *name, int64_t min, int64_t max, int64_t *value) {
+    const char *text = args_get(args, name);
+    if (text == NULL) {
+        return true;
+    }
+    char *end = NULL;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || number < min || number > max) {
+        usage_error(args, "--%s wants a whole number from %lld to %lld, not '%s'", name, (long long)min, (long long)max,
+                    text);
+        return false;
+    }
+    *value = number;
+    return true;
+}
+
+bool args_duration(const struct args *args, const char *name, int64_t *ms) {
+    const char *text = args_get(args, name);
+    if (text == NULL || units_parse_duration(text, ms)) {
+        return true;
+    }
+    usage_error(args, "--%s wants a duration such as 10s, 5m or 1h30m, not '%s'", name, text);
+    return false;
+}
+
+/* ---- the database ------------------------------------------------------------------------------------------------- */
+
+enum exit_status session_open_raw(const struct args *args, struct session *session) {
+    *session = (struct session){0};
+    struct error err = ERROR_NONE;
+    enum status status = database_locate(args->database, args->home, &session->database, &err);
+    if (status == STATUS_OK) {
+        status = sync_open(session->database.url, args->command->name, &session->db, &err);
+    }
+    if (status != STATUS_OK) {
+        session_close(session);
+        return report_error(&err);
+    }
+    return EXIT_OK;
+}
+
+enum exit_status session_open(const struct args *args, struct session *session) {
+    enum exit_status opened = session_open_raw(args, session);
+    if (opened != EXIT_OK) {
+        return opened;
+    }
+    struct error err = ERROR_NONE;
+    enum status status = STATUS_OK;
+    if (session->database.cluster != NULL) {
+        status = migrate_up(session->db, NULL, &err);
+    }
+    if (status == STATUS_OK) {
+        status = migrate_check(session->db, &err);
+    }
+    if (status != STATUS_OK) {
+        session_close(session);
+        enum exit_status exit_status = report_error(&err);
+        return status == STATUS_NOT_FOUND ? EXIT_REFUSED : exit_status;
+    }
+    return EXIT_OK;
+}
+
+void session_close(struct session *session) {
+    sync_close(session->db);
+    session->db = NULL;
+    database_release(&session->database);
+}

@@ -1,0 +1,21 @@
+/* definitions.h - loading pipeline files for a command, and registering them in the database. */
+#ifndef CLI_DEFINITIONS_H
+#define CLI_DEFINITIONS_H
+
+#include "cli/command.h"
+#include "config/pipeline.h"
+#include "node/node.h"
+
+struct definition {
+    struct pipeline_def *def; /* owned */
+    int id, revision;
+    int *stage_ids; /* owned */
+};
+
+/* Loads a file; mistakes are printed. */
+enum exit_status definition_load(const char *path, struct definition *definition);
+/* mode: "run" or "apply". Says what it did on standard error; refused: EXIT_REFUSED. */
+enum exit_status definition_register(struct db_sync *db, struct definition *definition, const char *mode);
+void definition_finish(struct definition *definition);
+
+#endif

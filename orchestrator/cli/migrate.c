@@ -1,0 +1,45 @@
+/* migrate.c - pgstage migrate: makes the schema, or brings it up to date. */
+#include "db/migrate.h"
+
+#include <stdio.h>
+
+#include "cli/command.h"
+#include "sql/migrations.h"
+
+static enum exit_status run_migrate(const struct args *args) {
+    if (args_has(args, "print")) {
+        for (int i = 0; i < sql_migration_count; i++) {
+            printf("%s\n", sql_migrations[i].text);
+        }
+        return EXIT_OK;
+    }
+    struct session session;
+    enum exit_status status = session_open_raw(args, &session);
+    if (status != EXIT_OK) {
+        return status;
+    }
+    struct error err = ERROR_NONE;
+    int applied = 0;
+    if (migrate_up(session.db, &applied, &err) != STATUS_OK) {
+        status = report_error(&err);
+    } else if (applied == 0) {
+        puts("the schema is up to date");
+    } else {
+        printf("%d migration%s applied\n", applied, applied == 1 ? "" : "s");
+    }
+    session_close(&session);
+    return status;
+}
+
+static const struct option_spec options[] = {
+    {"print", NULL, "print the SQL instead of running it"},
+    {0},
+};
+
+const struct command command_migrate = {
+    .name = "migrate",
+    .usage = "[--print]",
+    .summary = "make the schema, or bring it up to date",
+    .options = options,
+    .run = run_migrate,
+};

@@ -1,0 +1,205 @@
+/* run.c - pgstage run FILE...: registers the pipelines and runs a node for them. */
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/units.h"
+#include "cli/definitions.h"
+#include "cli/init.h"
+#include "cli/progress.h"
+
+/* pgstage-worker beside the program (a build tree), or where it is installed. */
+static enum exit_status find_worker(char *path, size_t size) {
+    char self[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (length > 0) {
+        self[length] = '\0';
+        *strrchr(self, '/') = '\0';
+        const char *const places[] = {PGSTAGE_LIBEXEC_RELATIVE, ".", "../worker"};
+        for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+            char candidate[PATH_MAX + 64], resolved[PATH_MAX];
+            snprintf(candidate, sizeof candidate, "%s/%s/pgstage-worker", self, places[i]);
+            if (access(candidate, X_OK) == 0 && realpath(candidate, resolved) != NULL) {
+                snprintf(path, size, "%s", resolved);
+                return EXIT_OK;
+            }
+        }
+    }
+    fprintf(stderr, "pgstage: the program pgstage-worker is not beside pgstage: install both\n");
+    return EXIT_WRONG;
+}
+
+static bool set_stage_workers(const struct args *args, struct definition *definitions, int count) {
+    const char *setting = args_get(args, "stage");
+    if (setting == NULL) {
+        return true;
+    }
+    const char *equals = strchr(setting, '=');
+    char *end = NULL;
+    long workers = equals == NULL ? 0 : strtol(equals + 1, &end, 10);
+    if (equals == NULL || *end != '\0' || workers < 1 || workers > CONFIG_WORKERS_MAX) {
+        usage_error(args, "--stage wants NAME=WORKERS, from 1 to %d workers", CONFIG_WORKERS_MAX);
+        return false;
+    }
+    for (int i = 0; i < count; i++) {
+        struct stage_def *stages = (struct stage_def *)(uintptr_t)definitions[i].def->stages;
+        for (int s = 0; s < definitions[i].def->stage_count; s++) {
+            if (strlen(stages[s].name) == (size_t)(equals - setting) &&
+                memcmp(stages[s].name, setting, (size_t)(equals - setting)) == 0) {
+                stages[s].workers = (int)workers;
+                return true;
+            }
+        }
+    }
+    usage_error(args, "no stage is named '%.*s'", (int)(equals - setting), setting);
+    return false;
+}
+
+struct run_state {
+    struct definition *definitions;
+    int count;
+    struct node_pipeline *pipelines;
+    struct session session;
+    char worker[PATH_MAX];
+    struct node_options options;
+    struct progress *progress;
+};
+
+static enum exit_status load_all(const struct args *args, struct run_state *state) {
+    enum exit_status worst = EXIT_OK;
+    state->definitions = mem_alloc(sizeof *state->definitions * (size_t)(args->count + 1));
+    for (int i = 0; i < args->count; i++) {
+        enum exit_status status = definition_load(args->positional[i], &state->definitions[i]);
+        worst = status > worst ? status : worst;
+        state->count++;
+    }
+    return worst;
+}
+
+static enum exit_status register_all(struct run_state *state) {
+    state->pipelines = mem_alloc(sizeof *state->pipelines * (size_t)(state->count + 1));
+    for (int i = 0; i < state->count; i++) {
+        struct definition *definition = &state->definitions[i];
+        enum exit_status status = definition_register(state->session.db, definition, "run");
+        if (status != EXIT_OK) {
+            return status;
+        }
+        state->pipelines[i] =
+            (struct node_pipeline){definition->def, definition->id, definition->revision, definition->stage_ids};
+    }
+    return EXIT_OK;
+}
+
+static enum exit_status read_options(const struct args *args, struct run_state *state) {
+    struct node_options *options = &state->options;
+    options->lease_ms = 30 * 1000;
+    if (!args_duration(args, "lease", &options->lease_ms) || !args_duration(args, "grace", &options->drain_ms)) {
+        return EXIT_WRONG;
+    }
+    if (options->lease_ms < 300) {
+        return usage_error(args, "--lease wants at least 300ms");
+    }
+    options->until_idle = args_has(args, "until-idle");
+    enum log_level level = options->until_idle && isatty(STDERR_FILENO) ? LOG_WARN : LOG_INFO;
+    const char *name = args_get(args, "log");
+    if (name != NULL && !log_level_from_name(name, &level)) {
+        return usage_error(args, "--log wants error, warn, info or debug, not '%s'", name);
+    }
+    log_set_level(level);
+    return EXIT_OK;
+}
+
+static enum exit_status run_node(const struct args *args, struct run_state *state) {
+    struct buf locks;
+    buf_init(&locks, PATH_MAX);
+    struct error err = ERROR_NONE;
+    enum status status = cluster_home(args->home, &locks, &err);
+    if (status != STATUS_OK) {
+        buf_finish(&locks);
+        return report_error(&err);
+    }
+    buf_append_string(&locks, "/nodes");
+    state->options.url = state->session.database.url;
+    state->options.pipeline_count = state->count;
+    state->options.pipelines = state->pipelines;
+    state->options.worker_program = state->worker;
+    state->options.lock_folder = locks.data;
+    state->progress = progress_create(args_has(args, "until-idle"));
+    state->options.report = progress_report;
+    state->options.context = state->progress;
+    struct node_result result = {0};
+    status = node_run(&state->options, &result, &err);
+    buf_finish(&locks);
+    enum exit_status exit_status = EXIT_OK;
+    if (status != STATUS_OK) {
+        exit_status = report_error(&err);
+    } else if (result.unclean) {
+        fprintf(stderr, "pgstage: the database was away at the end; what was running is taken over after its lease\n");
+        exit_status = EXIT_NO_DATABASE;
+    } else if (state->options.until_idle && result.failed > 0) {
+        exit_status = EXIT_SOME_FAILED;
+    }
+    if (status == STATUS_OK && state->options.until_idle) {
+        progress_summary(state->progress, result.done, result.failed, state->session.database.url, state->count,
+                         state->pipelines);
+    }
+    progress_destroy(state->progress);
+    return exit_status;
+}
+
+static enum exit_status run_run(const struct args *args) {
+    struct run_state state = {0};
+    enum exit_status status = read_options(args, &state);
+    if (status == EXIT_OK) {
+        init_if_first_process();
+        status = load_all(args, &state);
+    }
+    if (status == EXIT_OK && !set_stage_workers(args, state.definitions, state.count)) {
+        status = EXIT_WRONG;
+    }
+    if (status == EXIT_OK) {
+        status = find_worker(state.worker, sizeof state.worker);
+    }
+    if (status == EXIT_OK) {
+        status = session_open(args, &state.session);
+    }
+    if (status == EXIT_OK) {
+        status = register_all(&state);
+        sync_close(state.session.db);
+        state.session.db = NULL;
+        if (status == EXIT_OK) {
+            status = run_node(args, &state);
+        }
+        session_close(&state.session);
+    }
+    for (int i = 0; i < state.count; i++) {
+        definition_finish(&state.definitions[i]);
+    }
+    free(state.definitions);
+    free(state.pipelines);
+    return status;
+}
+
+static const struct option_spec options[] = {
+    {"until-idle", NULL, "end when nothing is left to do, with a summary"},
+    {"stage", "NAME=N", "workers of one stage"},
+    {"grace", "DURATION", "after the first signal, kill what still runs after that time"},
+    {"lease", "DURATION", "how long the node may be silent before others take over (30s)"},
+    {"log", "LEVEL", "error, warn, info or debug"},
+    {0},
+};
+
+const struct command command_run_pipelines = {
+    .name = "run",
+    .usage = "FILE... [--until-idle] [--stage NAME=N] [--grace D] [--lease D] [--log LEVEL]",
+    .summary = "run pipelines",
+    .options = options,
+    .min_positional = 1,
+    .max_positional = -1,
+    .run = run_run,
+};

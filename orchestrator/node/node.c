@@ -1,0 +1,324 @@
+/* node.c - the loop: every event marks the node as changed; a turn then lets each duty do what it can.
+ *
+ * Duties of a turn, in order: lease, sources, scheduler, watch and leadership, stop, report.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/require.h"
+#include "node/private.h"
+#include "node/specs.h"
+
+enum { KILL_GIVE_UP_MS = 10 * 1000, REPORT_EVERY_MS = 250 };
+
+int64_t node_now(const struct node *node) {
+    return clock_now_ms(&node->clock);
+}
+
+static void node_turn(struct node *node);
+
+static void on_idle(uv_idle_t *idle) {
+    uv_idle_stop(idle);
+    node_turn(idle->data);
+}
+
+static void on_timer(uv_timer_t *timer) {
+    node_turn(timer->data);
+}
+
+void node_changed(void *context) {
+    struct node *node = context;
+    if (!node->handles_closing) {
+        uv_idle_start(&node->idle, on_idle);
+    }
+}
+
+void node_stop(struct node *node, const char *why) {
+    if (node->state != NODE_UP) {
+        return;
+    }
+    log_event(LOG_INFO, "node.draining", "reason=%s", log_text(why));
+    node->state = NODE_DRAINING;
+    if (node->options.drain_ms > 0) {
+        node->kill_at_ms = node_now(node) + node->options.drain_ms;
+    }
+    scheduler_drain(node->scheduler);
+}
+
+static void node_kill(struct node *node) {
+    if (node->give_up_ms != 0 || node->state > NODE_DRAINING) {
+        return;
+    }
+    log_event(LOG_INFO, "node.killing", "pid=%d", (int)uv_os_getpid());
+    node->give_up_ms = node_now(node) + KILL_GIVE_UP_MS;
+    scheduler_kill(node->scheduler);
+}
+
+static void on_signal(uv_signal_t *handle, int number) {
+    struct node *node = handle->data;
+    node->stops++;
+    if (node->stops == 1) {
+        node_stop(node, number == SIGINT ? "SIGINT" : "SIGTERM");
+    } else {
+        node_kill(node);
+    }
+    node_changed(node);
+}
+
+static void on_ready(void *context) {
+    struct node *node = context;
+    scheduler_store_ready(node->scheduler);
+}
+
+static void on_woken(void *context) {
+    struct node *node = context;
+    scheduler_woken(node->scheduler);
+}
+
+/* ---- the end ------------------------------------------------------------------------------------------------------ */
+
+static void on_scheduler_closed(void *context) {
+    struct node *node = context;
+    node->scheduler_closed = true;
+    node->scheduler = NULL;
+    node_changed(node);
+}
+
+static void on_queue_closed(void *context) {
+    struct node *node = context;
+    node->queue_closed = true;
+    node_changed(node);
+}
+
+static void on_workers_closed(void *context) {
+    struct node *node = context;
+    node->workers_closed = true;
+    node->workers = NULL;
+    node_changed(node);
+}
+
+static void close_everything(struct node *node) {
+    node->state = NODE_CLOSING;
+    scheduler_totals(node->scheduler, &node->result->done, &node->result->failed);
+    scheduler_close(node->scheduler, on_scheduler_closed, node);
+    queue_close(node->queue, on_queue_closed, node);
+}
+
+static void finish_handles(struct node *node) {
+    if (node->handles_closing) {
+        return;
+    }
+    node->handles_closing = true;
+    uv_close((uv_handle_t *)&node->timer, NULL);
+    uv_close((uv_handle_t *)&node->idle, NULL);
+    uv_close((uv_handle_t *)&node->sigint, NULL);
+    uv_close((uv_handle_t *)&node->sigterm, NULL);
+}
+
+static void stop_turn(struct node *node, int64_t now, int64_t *next_ms) {
+    if (node->state == NODE_DRAINING) {
+        if (node->kill_at_ms != 0 && now >= node->kill_at_ms) {
+            node_kill(node);
+        }
+        if (node->kill_at_ms != 0) {
+            sooner(next_ms, node->kill_at_ms);
+        }
+        bool stopped = sources_stop(node);
+        if (!stopped) {
+            return;
+        }
+        if (lease_is_held(node) && scheduler_is_empty(node->scheduler)) {
+            if (duties_end_identity(node)) {
+                node->state = NODE_ENDING;
+                node->give_up_ms = now + KILL_GIVE_UP_MS;
+            } else {
+                node->result->unclean = true;
+                close_everything(node);
+            }
+        } else if (node->lease.state == LEASE_NONE) {
+            /* The lease was lost while draining (or never won): what was held is for others to rescue. */
+            node->result->unclean = node->lease.dead_count > 0;
+            close_everything(node);
+        } else if (node->give_up_ms != 0 && now >= node->give_up_ms) {
+            node->result->unclean = true;
+            close_everything(node);
+        } else if (node->give_up_ms != 0) {
+            sooner(next_ms, node->give_up_ms);
+        }
+    } else if (node->state == NODE_ENDING) {
+        if (!node->duties.end_in_flight) {
+            close_everything(node);
+        } else if (now >= node->give_up_ms) {
+            node->result->unclean = true;
+            close_everything(node);
+        } else {
+            sooner(next_ms, node->give_up_ms);
+        }
+    }
+}
+
+static void closing_turn(struct node *node) {
+    if (node->scheduler != NULL) {
+        scheduler_turn(node->scheduler);
+    }
+    if (node->scheduler_closed && node->workers != NULL && !node->workers_closed) {
+        struct workers *workers = node->workers;
+        node->workers = NULL;
+        workers_destroy(workers, on_workers_closed, node);
+        return;
+    }
+    if (node->scheduler_closed && node->workers_closed && node->queue_closed) {
+        finish_handles(node);
+    }
+}
+
+/* ---- the turn ----------------------------------------------------------------------------------------------------- */
+
+static void report_turn(struct node *node, int64_t now, int64_t *next_ms) {
+    if (node->options.report == NULL || node->scheduler == NULL) {
+        return;
+    }
+    if (now >= node->next_report_ms) {
+        node->next_report_ms = now + REPORT_EVERY_MS;
+        struct scheduler_stage_report *stages = mem_alloc(sizeof *stages * (size_t)(node->stage_count + 1));
+        struct node_report report = {
+            .stage_count = node->stage_count,
+            .stages = stages,
+            .open = node->open,
+            .scanning = !sources_scanned(node),
+        };
+        for (int i = 0; i < node->stage_count; i++) {
+            scheduler_report(node->scheduler, i, &stages[i]);
+        }
+        scheduler_totals(node->scheduler, &report.done, &report.failed);
+        node->options.report(node->options.context, &report);
+        free(stages);
+    }
+    sooner(next_ms, node->next_report_ms);
+}
+
+static void node_turn(struct node *node) {
+    if (node->state == NODE_CLOSING) {
+        closing_turn(node);
+        return;
+    }
+    int64_t now = node_now(node), next = INT64_MAX;
+    lease_turn(node, now, &next);
+    sources_turn(node, now, &next);
+    sooner(&next, scheduler_turn(node->scheduler));
+    duties_turn(node, now, &next);
+    stop_turn(node, now, &next);
+    if (node->state == NODE_CLOSING) {
+        node_changed(node);
+        return;
+    }
+    report_turn(node, now, &next);
+    now = node_now(node);
+    uint64_t delay = next == INT64_MAX ? 60 * 1000 : next > now ? (uint64_t)(next - now) : 1;
+    uv_update_time(&node->loop);
+    uv_timer_start(&node->timer, on_timer, delay, 0);
+}
+
+static void init_handles(struct node *node) {
+    REQUIRE(uv_loop_init(&node->loop) == 0);
+    uv_timer_init(&node->loop, &node->timer);
+    uv_idle_init(&node->loop, &node->idle);
+    uv_signal_init(&node->loop, &node->sigint);
+    uv_signal_init(&node->loop, &node->sigterm);
+    node->timer.data = node->idle.data = node->sigint.data = node->sigterm.data = node;
+    uv_signal_start(&node->sigint, on_signal, SIGINT);
+    uv_signal_start(&node->sigterm, on_signal, SIGTERM);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+}
+
+static void init_stages(struct node *node) {
+    for (int i = 0; i < node->options.pipeline_count; i++) {
+        node->stage_count += node->options.pipelines[i].def->stage_count;
+    }
+    node->stage_ids = mem_alloc(sizeof *node->stage_ids * (size_t)(node->stage_count + 1));
+    node->open = mem_alloc(sizeof *node->open * (size_t)(node->stage_count + 1));
+    int at = 0;
+    for (int i = 0; i < node->options.pipeline_count; i++) {
+        for (int s = 0; s < node->options.pipelines[i].def->stage_count; s++) {
+            node->open[at] = -1;
+            node->stage_ids[at++] = node->options.pipelines[i].stage_ids[s];
+        }
+    }
+}
+
+static int lanes_wanted(const struct node *node) {
+    int lanes = 0;
+    for (int i = 0; i < node->options.pipeline_count; i++) {
+        for (int s = 0; s < node->specs[i].stage_count; s++) {
+            lanes += node->specs[i].stages[s].workers;
+        }
+    }
+    return lanes;
+}
+
+static enum status create_parts(struct node *node, struct error *err) {
+    struct queue_options queue = {
+        .url = node->options.url,
+        .lane_count = lanes_wanted(node),
+        .clock = &node->clock,
+        .random = &node->random,
+    };
+    struct store_events events = {.ready = on_ready, .woken = on_woken, .context = node};
+    struct workers_options workers = {
+        .program = node->options.worker_program,
+        .lock_fd = node->lock.fd,
+        .clock = &node->clock,
+        .random = &node->random,
+    };
+    struct scheduler_options scheduler = {
+        .pipeline_count = node->options.pipeline_count,
+        .pipelines = node->specs,
+        .store = &node->store,
+        .workers = &node->pools,
+        .clock = &node->clock,
+        .random = &node->random,
+        .changed = node_changed,
+        .context = node,
+    };
+    enum status status = workers_create(&node->loop, &workers, &node->pools, &node->workers, err);
+    if (status == STATUS_OK) {
+        status = queue_create(&node->loop, &queue, &events, &node->store, &node->queue, err);
+    }
+    if (status == STATUS_OK) {
+        status = scheduler_create(&scheduler, &node->scheduler, err);
+    }
+    return status;
+}
+
+enum status node_run(const struct node_options *options, struct node_result *result, struct error *err) {
+    struct node *node = mem_alloc(sizeof *node);
+    node->options = *options;
+    node->clock = clock_boottime;
+    node->random = random_system;
+    node->result = result;
+    *result = (struct node_result){0};
+    node->specs = specs_build(&node->arena, options->pipeline_count, options->pipelines);
+    enum status status = host_lock_take(options->lock_folder, &node->lock, err);
+    if (status == STATUS_OK) {
+        init_handles(node);
+        init_stages(node);
+        status = create_parts(node, err);
+        if (status == STATUS_OK) {
+            sources_create(node);
+            node_changed(node);
+            uv_run(&node->loop, UV_RUN_DEFAULT);
+            REQUIRE(uv_loop_close(&node->loop) == 0);
+            sources_destroy(node);
+        }
+    }
+    host_lock_release(&node->lock);
+    arena_finish(&node->arena);
+    free(node->stage_ids);
+    free(node->open);
+    free(node);
+    return status;
+}

@@ -1,0 +1,51 @@
+/* node.h - one running orchestrator process: wires config, queue, workers, scheduler and sources on one libuv loop.
+ *
+ * node_run blocks until the node has ended. Signals: the first INT or TERM drains (nothing more is claimed, what was not
+ * begun goes back, the rest finishes), the second kills what runs and gives it back; neither uses an attempt.
+ */
+#ifndef NODE_NODE_H
+#define NODE_NODE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "config/pipeline.h"
+#include "scheduler/scheduler.h"
+
+/* A definition and what the store calls its parts. Borrowed for the run. */
+struct node_pipeline {
+    const struct pipeline_def *def;
+    int id, revision;
+    const int *stage_ids; /* one a stage of the definition */
+};
+
+struct node_report {
+    int stage_count;
+    const struct scheduler_stage_report *stages;
+    const int64_t *open;  /* tasks that stand at the stage and are not at their end, as of the last watch; -1 unknown */
+    bool scanning;        /* a source's first scan is not over */
+    int64_t done, failed; /* tasks brought to their end by this node */
+};
+
+struct node_options {
+    const char *url;
+    int pipeline_count;
+    const struct node_pipeline *pipelines;
+    const char *worker_program; /* absolute path of pgstage-worker */
+    const char *lock_folder;    /* where the lock file of this process goes */
+    int64_t lease_ms;           /* 30 s */
+    int64_t drain_ms;           /* after that long a drain becomes a kill; 0: never */
+    bool until_idle;            /* end when sources are scanned once and nothing is open */
+    void (*report)(void *context, const struct node_report *report); /* four times a second; NULL: not wanted */
+    void *context;
+};
+
+struct node_result {
+    int64_t done, failed;
+    bool unclean; /* claims could not be given back: the database was away; rescue does it */
+};
+
+enum status node_run(const struct node_options *options, struct node_result *result, struct error *err) MUST_CHECK;
+
+#endif

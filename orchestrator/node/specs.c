@@ -1,0 +1,84 @@
+#include "node/specs.h"
+
+#include "base/require.h"
+
+static enum sched_value value_of(enum sql_name name) {
+    switch (name) {
+    case SQL_KEY:
+        return SCHED_KEY;
+    case SQL_PAYLOAD:
+        return SCHED_PAYLOAD;
+    case SQL_INPUT:
+        return SCHED_INPUT;
+    case SQL_VERSION:
+        return SCHED_VERSION;
+    case SQL_UPDATED_AT:
+        return SCHED_UPDATED_AT;
+    }
+    REQUIRE(false);
+    return SCHED_KEY;
+}
+
+static const struct sched_statement *statements_of(struct arena *arena, const struct stage_def *def) {
+    struct sched_statement *statements = arena_alloc(arena, sizeof *statements * (size_t)(def->statement_count + 1));
+    for (int i = 0; i < def->statement_count; i++) {
+        const struct stage_statement *from = &def->statements[i];
+        enum sched_value *params = arena_alloc(arena, sizeof *params * (size_t)(from->param_count + 1));
+        for (int p = 0; p < from->param_count; p++) {
+            params[p] = value_of(from->params[p]);
+        }
+        statements[i] = (struct sched_statement){from->text, from->param_count, params};
+    }
+    return statements;
+}
+
+static struct sched_stage stage_of(struct arena *arena, const struct pipeline_def *pipeline,
+                                   const struct stage_def *def, int id) {
+    struct sched_stage stage = {
+        .id = id,
+        .name = def->name,
+        .kind = def->kind == STAGE_SQL ? SCHED_SQL : SCHED_HANDLER,
+        .workers = def->workers,
+        .attempts = def->retry.attempts,
+        .backoff = def->retry.backoff,
+        .timeout_ms = def->timeout_ms,
+        .grace_ms = def->grace_ms,
+        .after_commit = def->after_commit,
+        .role = def->role,
+    };
+    if (def->kind == STAGE_SQL) {
+        stage.statement_count = def->statement_count;
+        stage.statements = statements_of(arena, def);
+        return stage;
+    }
+    stage.pool = (struct pool_spec){
+        .pipeline = pipeline->name,
+        .stage = def->name,
+        .handler_file = def->handler_file[0] == '/'
+                            ? def->handler_file
+                            : arena_format(arena, "%s/%s", pipeline->folder, def->handler_file),
+        .handler_name = def->handler_name,
+        .config = def->with_json,
+        .workers = def->workers,
+        .timeout_ms = def->timeout_ms,
+        .grace_ms = def->grace_ms,
+        .limits = {.address_space_bytes = def->memory_bytes,
+                   .cpu_seconds = def->cpu_seconds,
+                   .file_size_bytes = def->file_size_bytes,
+                   .open_files = def->open_files},
+    };
+    return stage;
+}
+
+struct sched_pipeline *specs_build(struct arena *arena, int count, const struct node_pipeline *pipelines) {
+    struct sched_pipeline *built = arena_alloc(arena, sizeof *built * (size_t)(count + 1));
+    for (int i = 0; i < count; i++) {
+        const struct pipeline_def *def = pipelines[i].def;
+        struct sched_stage *stages = arena_alloc(arena, sizeof *stages * (size_t)def->stage_count);
+        for (int s = 0; s < def->stage_count; s++) {
+            stages[s] = stage_of(arena, def, &def->stages[s], pipelines[i].stage_ids[s]);
+        }
+        built[i] = (struct sched_pipeline){pipelines[i].id, pipelines[i].revision, def->name, def->stage_count, stages};
+    }
+    return built;
+}

@@ -1,0 +1,301 @@
+/* pool.c - the runs of a pool: given to the worker with the shortest pipe, or kept until a fresh
+ * process is there.
+ *
+ * A run that no worker has ends here only when it waited; its event is owed until the next turn of
+ * the loop, because it may not come from inside the call that ends it.
+ */
+#include "workers/pool.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/require.h"
+#include "workers/worker_parts.h"
+
+/* ---- who takes the next one ----------------------------------------------------------------- */
+
+int pool_room(const struct pool *pool) {
+    if (pool->closing) {
+        return 0;
+    }
+    int room = 0, limit = depth_limit(&pool->depth);
+    int64_t now_ms = clock_now_ms(pool->setup->clock);
+    for (int i = 0; i < pool->spec.workers; i++) {
+        if (pool->slots[i] != NULL) {
+            room += worker_room(pool->slots[i], limit, now_ms);
+        }
+    }
+    return room;
+}
+
+static struct worker *find_idle(const struct pool *pool, bool fresh) {
+    for (int i = 0; i < pool->spec.workers; i++) {
+        struct worker *worker = pool->slots[i];
+        if (worker != NULL && worker->state == WORKER_IDLE && !worker->stop_wanted &&
+            (worker->fresh || !fresh)) {
+            return worker;
+        }
+    }
+    return NULL;
+}
+
+bool pool_has_idle(const struct pool *pool) {
+    return !pool->closing && find_idle(pool, false) != NULL;
+}
+
+static struct worker *find_shortest(const struct pool *pool) {
+    struct worker *shortest = NULL;
+    int limit = depth_limit(&pool->depth);
+    int64_t now_ms = clock_now_ms(pool->setup->clock);
+    for (int i = 0; i < pool->spec.workers; i++) {
+        struct worker *worker = pool->slots[i];
+        if (worker != NULL && worker_room(worker, limit, now_ms) > 0 &&
+            (shortest == NULL || worker->depth < shortest->depth)) {
+            shortest = worker;
+        }
+    }
+    return shortest;
+}
+
+/* How many processes will be fresh without anybody's doing. */
+static int count_coming(const struct pool *pool) {
+    int coming = 0;
+    for (int i = 0; i < pool->spec.workers; i++) {
+        const struct worker *worker = pool->slots[i];
+        coming += worker == NULL || (worker->state != WORKER_IDLE && worker->state != WORKER_BUSY);
+    }
+    return coming;
+}
+
+/* ---- start ---------------------------------------------------------------------------------- */
+
+static struct wire_bytes bytes_of(struct pool_text text) {
+    return (struct wire_bytes){.data = text.data, .length = (uint32_t)text.length};
+}
+
+static enum status run_message(const struct pool *pool, const struct pool_task *task,
+                               struct wire_run *message, struct error *err) {
+    if (task->key.length > WIRE_FRAME_MAX || task->payload.length > WIRE_FRAME_MAX ||
+        task->input.length > WIRE_FRAME_MAX) {
+        return error_set(err, STATUS_INVALID,
+                         "the task is too large for a worker: more than %u bytes",
+                         (unsigned)WIRE_FRAME_MAX);
+    }
+    *message = (struct wire_run){
+        .run = task->run,
+        .lease_end_ms = *pool->setup->lease_end_ms,
+        .timeout_ms = pool->spec.timeout_ms,
+        .version = task->version,
+        .attempt = task->attempt,
+        .key = bytes_of(task->key),
+        .payload = bytes_of(task->payload),
+        .input = bytes_of(task->input),
+    };
+    return STATUS_OK;
+}
+
+static struct run *new_run(struct pool *pool, uint64_t id) {
+    struct run *run = mem_alloc(sizeof *run);
+    run->id = id;
+    list_init(&run->link);
+    void *before = map_put(&pool->runs, (int64_t)id, run);
+    REQUIRE(before == NULL);
+    return run;
+}
+
+static void free_run(struct pool *pool, struct run *run) {
+    map_remove(&pool->runs, (int64_t)run->id);
+    list_remove(&run->link);
+    buf_finish(&run->frame);
+    free(run);
+}
+
+static enum status give(struct pool *pool, struct worker *worker, const struct wire_run *message,
+                        struct error *err) {
+    struct run *run = new_run(pool, message->run);
+    enum status code = worker_give(worker, run, message, err);
+    if (code != STATUS_OK) {
+        free_run(pool, run);
+    }
+    return code;
+}
+
+static enum status wait_for_fresh(struct pool *pool, const struct wire_run *message,
+                                  struct error *err) {
+    struct run *run = new_run(pool, message->run);
+    buf_init(&run->frame, (size_t)WIRE_FRAME_MAX + WIRE_HEADER_BYTES);
+    enum status code = wire_put_run(&run->frame, message, err);
+    if (code != STATUS_OK) {
+        free_run(pool, run);
+        return code;
+    }
+    list_append(&pool->waiting, &run->link);
+    pool->waiting_count++;
+    return STATUS_OK;
+}
+
+static enum status start_alone(struct pool *pool, const struct wire_run *message,
+                               struct error *err) {
+    struct worker *fresh = find_idle(pool, true);
+    if (fresh != NULL) {
+        enum status code = give(pool, fresh, message, err);
+        fresh->exclusive = code == STATUS_OK;
+        return code;
+    }
+    if (pool->brakes.parked) {
+        return error_set(err, STATUS_UNAVAILABLE, "the pool is parked: %s", pool->parked_reason);
+    }
+    struct worker *used = NULL;
+    if (count_coming(pool) <= pool->waiting_count) {
+        used = find_idle(pool, false);
+        if (used == NULL) {
+            return error_set(err, STATUS_AGAIN, "no worker is free to be started afresh");
+        }
+    }
+    enum status code = wait_for_fresh(pool, message, err);
+    if (code == STATUS_OK && used != NULL) {
+        worker_stop(used);
+    }
+    return code;
+}
+
+enum status pool_start(struct pool *pool, const struct pool_task *task, struct error *err) {
+    if (pool->closing) {
+        return error_set(err, STATUS_UNAVAILABLE, "the pool is closing");
+    }
+    struct wire_run message;
+    enum status code = run_message(pool, task, &message, err);
+    if (code != STATUS_OK) {
+        return code;
+    }
+    if (task->alone) {
+        return start_alone(pool, &message, err);
+    }
+    struct worker *worker = find_shortest(pool);
+    if (worker == NULL) {
+        return error_set(err, STATUS_AGAIN, "no worker has room");
+    }
+    return give(pool, worker, &message, err);
+}
+
+/* The message was made when the run came, so that its texts were copied once; the lease has moved
+ * since. */
+void pool_give_waiting(struct pool *pool, struct worker *worker) {
+    if (list_is_empty(&pool->waiting)) {
+        return;
+    }
+    struct run *run = LIST_ENTRY(pool->waiting.next, struct run, link);
+    list_remove(&run->link);
+    pool->waiting_count--;
+
+    struct error err = ERROR_NONE;
+    struct wire_frame frame;
+    struct wire_run message;
+    enum status code = wire_next_frame(run->frame.data, run->frame.length, &frame, &err);
+    REQUIRE(code == STATUS_OK);
+    code = wire_get_run(&frame, &message, &err);
+    REQUIRE(code == STATUS_OK);
+    message.lease_end_ms = *pool->setup->lease_end_ms;
+    code = worker_give(worker, run, &message, &err);
+    REQUIRE(code == STATUS_OK);
+    worker->exclusive = true;
+    buf_finish(&run->frame);
+    if (run->cancelled || run->superseded) {
+        worker_tell(worker, run, run->cancelled, run->superseded);
+    }
+}
+
+/* ---- over ----------------------------------------------------------------------------------- */
+
+void pool_run_over(struct pool *pool, struct run *run, const struct pool_outcome *outcome) {
+    uint64_t id = run->id;
+    switch (outcome->end) {
+    case POOL_OK:
+    case POOL_RETRY:
+    case POOL_FAIL:
+        brakes_note_result(&pool->brakes);
+        depth_note(&pool->depth, outcome->run_us);
+        break;
+    case POOL_CRASH:
+    case POOL_TIMEOUT:
+    case POOL_LOST:
+        depth_note(&pool->depth, outcome->run_us);
+        break;
+    case POOL_INTERRUPTED:
+    case POOL_RETURNED:
+        break;
+    }
+    free_run(pool, run);
+    pool->events.ended(pool->events.context, pool, id, outcome);
+}
+
+static void on_deliver(uv_idle_t *idle) {
+    struct pool *pool = idle->data;
+    uv_idle_stop(idle);
+    while (!list_is_empty(&pool->returned)) {
+        struct run *run = LIST_ENTRY(pool->returned.next, struct run, link);
+        bool interrupted = run->fate == RUN_INTERRUPTED;
+        const char *text = interrupted ? "interrupted" : "no fresh worker process could be had";
+        struct pool_outcome outcome = {.end = interrupted ? POOL_INTERRUPTED : POOL_RETURNED,
+                                       .kind = interrupted ? "interrupted" : "returned",
+                                       .message = {text, strlen(text)}};
+        pool_run_over(pool, run, &outcome);
+    }
+    pool_close_when_done(pool);
+}
+
+static void return_run(struct pool *pool, struct run *run, enum run_fate fate) {
+    run->fate = fate;
+    buf_finish(&run->frame); /* it does not wait any more */
+    list_remove(&run->link);
+    pool->waiting_count--;
+    list_append(&pool->returned, &run->link);
+    uv_idle_start(&pool->deliver, on_deliver);
+}
+
+void pool_return_waiting(struct pool *pool, enum run_fate fate) {
+    LIST_EACH_SAFE(node, after, &pool->waiting) {
+        return_run(pool, LIST_ENTRY(node, struct run, link), fate);
+    }
+}
+
+/* ---- what runs are told --------------------------------------------------------------------- */
+
+/* Not true of those whose end is only to be told yet. */
+static bool is_waiting(const struct run *run) {
+    return run->worker == NULL && run->frame.data != NULL;
+}
+
+void pool_tell(struct pool *pool, uint64_t id, bool cancelled, bool superseded) {
+    struct run *run = map_get(&pool->runs, (int64_t)id);
+    if (run == NULL) {
+        return;
+    }
+    run->cancelled = run->cancelled || cancelled;
+    run->superseded = run->superseded || superseded;
+    if (run->worker != NULL) {
+        worker_tell(run->worker, run, run->cancelled, run->superseded);
+    }
+}
+
+void pool_interrupt(struct pool *pool, uint64_t id) {
+    struct run *run = map_get(&pool->runs, (int64_t)id);
+    if (run == NULL) {
+        return;
+    }
+    if (run->worker != NULL) {
+        worker_interrupt(run->worker, run);
+    } else if (is_waiting(run)) {
+        return_run(pool, run, RUN_INTERRUPTED);
+    }
+}
+
+void pool_interrupt_all(struct pool *pool, bool now) {
+    pool_return_waiting(pool, RUN_INTERRUPTED);
+    for (int i = 0; i < pool->spec.workers; i++) {
+        if (pool->slots[i] != NULL) {
+            worker_interrupt_all(pool->slots[i], now);
+        }
+    }
+}

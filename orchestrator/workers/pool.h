@@ -1,0 +1,83 @@
+/* pool.h - one stage's workers: who gets the next run, who is started, and when to stop trying.
+ *
+ * Used by workers.c, which makes the operation table of it. The struct is `struct pool` of
+ * ports/workers.h, and what each function promises is written there. When: loop thread only.
+ */
+#ifndef WORKERS_POOL_H
+#define WORKERS_POOL_H
+
+#include <uv.h>
+
+#include "base/list.h"
+#include "base/map.h"
+#include "ports/workers.h"
+#include "workers/brakes.h"
+#include "workers/depth.h"
+#include "workers/worker.h"
+
+/* What the pools of a node share. Borrowed; outlives them. */
+struct pool_setup {
+    uv_loop_t *loop;
+    const struct clock_ops *clock;
+    const struct random_ops *random;
+    struct stream_flusher *flusher;
+    const char *program;
+    int lock_fd;
+    int64_t start_timeout_ms;
+    struct backoff restart;
+    int64_t short_life_pause_ms;
+    const int64_t *lease_end_ms;
+    char *room;
+    size_t room_bytes;
+};
+
+struct pool {
+    struct list link; /* in the node's pools */
+    const struct pool_setup *setup;
+    struct pool_spec spec; /* its texts are ours */
+    struct pool_events events;
+    struct worker_setup worker_setup;
+
+    struct worker **slots; /* spec.workers; NULL: no process */
+    int processes;         /* whose memory is not free yet */
+    struct map runs;       /* struct run by id */
+    struct list waiting;   /* runs for a fresh worker */
+    int waiting_count;
+    struct list returned; /* runs whose `ended` is owed */
+
+    struct depth depth;
+    struct brakes brakes;
+    char *parked_reason; /* NULL: not parked */
+    struct log_limit output_limit, log_limit;
+
+    uv_timer_t restart; /* runs while a start is delayed */
+    uv_idle_t deliver;  /* runs while `returned` holds any */
+    struct close_group closing_handles;
+    bool closing, closing_is_told;
+};
+
+enum status pool_open(const struct pool_setup *setup, struct list *pools,
+                      const struct pool_spec *spec, const struct pool_events *events,
+                      struct pool **pool, struct error *err) MUST_CHECK;
+int pool_room(const struct pool *pool);
+bool pool_has_idle(const struct pool *pool);
+enum status pool_start(struct pool *pool, const struct pool_task *task,
+                       struct error *err) MUST_CHECK;
+void pool_tell(struct pool *pool, uint64_t run, bool cancelled, bool superseded);
+void pool_interrupt(struct pool *pool, uint64_t run);
+void pool_interrupt_all(struct pool *pool, bool now);
+void pool_close(struct pool *pool);
+enum pool_state pool_state_of(const struct pool *pool, const char **reason);
+void pool_lease_renewed(struct pool *pool);
+
+/* pool_processes.c: starts what is missing, as far as brakes and lease allow. */
+void pool_fill(struct pool *pool);
+/* Closes the handles when the last process and the last owed event are gone. */
+void pool_close_when_done(struct pool *pool);
+/* pool.c: a run that waited for a fresh worker is sent to this one, which just got ready. */
+void pool_give_waiting(struct pool *pool, struct worker *worker);
+/* Ends the runs that wait for a fresh worker, in the next turn of the loop. */
+void pool_return_waiting(struct pool *pool, enum run_fate fate);
+void pool_run_over(struct pool *pool, struct run *run, const struct pool_outcome *outcome);
+
+#endif

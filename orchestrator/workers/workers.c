@@ -1,0 +1,131 @@
+/* workers.c - the operation table, and what the pools of a node share. */
+#include "workers/workers.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/list.h"
+#include "base/memory.h"
+#include "base/require.h"
+#include "workers/stream.h"
+#include "workers/pool.h"
+
+enum { ROOM_BYTES = 64 * 1024 };
+
+struct workers {
+    struct pool_setup setup;
+    struct list pools;
+    struct stream_flusher flusher;
+    int64_t lease_end_ms;
+    char *program;
+    char room[ROOM_BYTES];
+
+    struct close_group closing;
+    void (*closed)(void *context);
+    void *closed_context;
+};
+
+static enum status open_pool(void *context, const struct pool_spec *spec,
+                             const struct pool_events *events, struct pool **pool,
+                             struct error *err) {
+    struct workers *workers = context;
+    return pool_open(&workers->setup, &workers->pools, spec, events, pool, err);
+}
+
+/* `ended` is never called from here, so no pool goes in between. */
+static void interrupt_all(void *context, bool now) {
+    struct workers *workers = context;
+    LIST_EACH(node, &workers->pools) {
+        pool_interrupt_all(LIST_ENTRY(node, struct pool, link), now);
+    }
+}
+
+static void set_lease_end(void *context, int64_t lease_end_ms) {
+    struct workers *workers = context;
+    workers->lease_end_ms = lease_end_ms;
+    LIST_EACH(node, &workers->pools) {
+        pool_lease_renewed(LIST_ENTRY(node, struct pool, link));
+    }
+}
+
+static const struct workers_ops operations = {
+    .open = open_pool,
+    .room = pool_room,
+    .has_idle = pool_has_idle,
+    .start = pool_start,
+    .tell = pool_tell,
+    .interrupt = pool_interrupt,
+    .interrupt_all = interrupt_all,
+    .close = pool_close,
+    .state = pool_state_of,
+    .set_lease_end = set_lease_end,
+};
+
+static int64_t or_default(int64_t value, int64_t otherwise) {
+    return value != 0 ? value : otherwise;
+}
+
+static struct backoff restart_policy(const struct backoff *wanted) {
+    if (wanted->max_ms != 0) {
+        return *wanted;
+    }
+    return (struct backoff){.kind = BACKOFF_EXPONENTIAL,
+                            .first_ms = WORKERS_RESTART_FIRST_MS,
+                            .max_ms = WORKERS_RESTART_MAX_MS,
+                            .jitter_percent = WORKERS_RESTART_JITTER_PERCENT};
+}
+
+enum status workers_create(uv_loop_t *loop, const struct workers_options *options,
+                           struct workers_ops *ops, struct workers **workers, struct error *err) {
+    if (options->program == NULL) {
+        return error_set(err, STATUS_INVALID, "no worker program was named");
+    }
+    if (access(options->program, X_OK) != 0) {
+        return error_set_errno(err, STATUS_INVALID, errno, "worker program %s", options->program);
+    }
+    struct workers *made = mem_alloc(sizeof *made);
+    made->lease_end_ms = INT64_MAX;
+    made->program = mem_copy_string(options->program);
+    made->setup = (struct pool_setup){
+        .loop = loop,
+        .clock = options->clock,
+        .random = options->random,
+        .flusher = &made->flusher,
+        .program = made->program,
+        .lock_fd = options->lock_fd,
+        .start_timeout_ms = or_default(options->start_timeout_ms, WORKERS_START_TIMEOUT_MS),
+        .restart = restart_policy(&options->restart),
+        .short_life_pause_ms =
+            or_default(options->short_life_pause_ms, WORKERS_SHORT_LIFE_PAUSE_MS),
+        .lease_end_ms = &made->lease_end_ms,
+        .room = made->room,
+        .room_bytes = sizeof made->room,
+    };
+    list_init(&made->pools);
+    stream_flusher_init(&made->flusher, loop);
+    *ops = operations;
+    ops->context = made;
+    *workers = made;
+    return STATUS_OK;
+}
+
+static void on_closed(void *context) {
+    struct workers *workers = context;
+    void (*closed)(void *context) = workers->closed;
+    void *closed_context = workers->closed_context;
+    free(workers->program);
+    free(workers);
+    if (closed != NULL) {
+        closed(closed_context);
+    }
+}
+
+void workers_destroy(struct workers *workers, void (*closed)(void *context), void *context) {
+    REQUIRE(list_is_empty(&workers->pools));
+    workers->closed = closed;
+    workers->closed_context = context;
+    close_group_begin(&workers->closing, on_closed, workers);
+    stream_flusher_close(&workers->flusher, &workers->closing);
+    close_group_end(&workers->closing);
+}

@@ -1,0 +1,5 @@
+-- $1 text: pipeline   $2 text: key      columns: task (jsonb: the row, with names)
+select jsonb_build_object('pipeline', p.name) || (to_jsonb(t) - 'pipeline' - 'stage' - 'ready_stage')
+       || jsonb_build_object('id', t.id::text, 'stage', s.name, 'claim', t.claim::text, 'node', t.node::text) as task
+  from pgstage.task t join pgstage.pipeline p on p.id = t.pipeline join pgstage.stage s on s.id = t.stage
+ where p.name = $1::text and t.key = $2::text;

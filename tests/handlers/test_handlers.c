@@ -1,0 +1,238 @@
+/* test_handlers.c - handlers that behave: what a stage ordinarily does, one thing each. */
+#include <ctype.h>
+#include <fcntl.h>
+#include <pgstage/handler.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+static int64_t payload_number(pgstage_task *task, const char *name, int64_t fallback) {
+    const json_t *value = json_object_get(pgstage_payload_json(task), name);
+    return json_is_integer(value) ? json_integer_value(value) : fallback;
+}
+
+static json_t *parse(const char *text, size_t length) {
+    return json_loadb(text, length, JSON_DECODE_ANY, NULL);
+}
+
+/* Everything that a task is. */
+static pgstage_result echo(pgstage_task *task, void *state) {
+    (void)state;
+    size_t payload_length, input_length;
+    const char *payload = pgstage_payload(task, &payload_length);
+    const char *input = pgstage_input(task, &input_length);
+    json_t *value =
+        json_pack("{s:o, s:o, s:i, s:I, s:s, s:s, s:s}", "payload", parse(payload, payload_length),
+                  "input", parse(input, input_length), "attempt", pgstage_attempt(task), "version",
+                  (json_int_t)pgstage_version(task), "key", pgstage_key(task), "pipeline",
+                  pgstage_pipeline(task), "stage", pgstage_stage(task));
+    return pgstage_output(task, value);
+}
+PGSTAGE_HANDLER(echo, .run = echo);
+
+/* {"text": "abc"} becomes {"text": "ABC"}. */
+static pgstage_result upper(pgstage_task *task, void *state) {
+    (void)state;
+    const char *text = json_string_value(json_object_get(pgstage_payload_json(task), "text"));
+    if (text == NULL) {
+        return pgstage_fail(task, "the payload has no \"text\"");
+    }
+    char *copy = strdup(text);
+    if (copy == NULL) {
+        return pgstage_retry(task, "out of memory");
+    }
+    for (char *at = copy; *at != '\0'; at++) {
+        *at = (char)toupper((unsigned char)*at);
+    }
+    json_t *value = json_pack("{s:s}", "text", copy);
+    free(copy);
+    return pgstage_output(task, value);
+}
+PGSTAGE_HANDLER(upper, .run = upper);
+
+/* Its payload as it came, byte for byte. */
+static pgstage_result pass(pgstage_task *task, void *state) {
+    (void)state;
+    size_t length;
+    const char *payload = pgstage_payload(task, &length);
+    if (pgstage_set_output(task, payload, length) != 0) {
+        return PGSTAGE_FAIL;
+    }
+    return PGSTAGE_OK;
+}
+PGSTAGE_HANDLER(pass, .run = pass);
+
+static pgstage_result fail(pgstage_task *task, void *state) {
+    (void)state;
+    return pgstage_fail(task, "document '%s' cannot be read", pgstage_key(task));
+}
+PGSTAGE_HANDLER(fail, .run = fail);
+
+static pgstage_result retry(pgstage_task *task, void *state) {
+    (void)state;
+    return pgstage_retry(task, "attempt %d found the service busy", pgstage_attempt(task));
+}
+PGSTAGE_HANDLER(retry, .run = retry);
+
+/* Works for {"ms": N}; ends early when it is cancelled, and says which of its questions were
+ * answered with yes. */
+static pgstage_result sleep_handler(pgstage_task *task, void *state) {
+    (void)state;
+    const struct timespec step = {.tv_nsec = 1000000};
+    int64_t wanted = payload_number(task, "ms", 1000);
+    pgstage_log(task, "begun");
+    for (int64_t i = 0; i < wanted; i++) {
+        if (pgstage_cancelled(task)) {
+            return pgstage_retry(task, "cancelled");
+        }
+        if (pgstage_superseded(task)) {
+            return pgstage_retry(task, "superseded");
+        }
+        nanosleep(&step, NULL);
+    }
+    return pgstage_output(task, json_pack("{s:I}", "slept_ms", (json_int_t)wanted));
+}
+PGSTAGE_HANDLER(sleep, .run = sleep_handler);
+
+/* The same as `sleep`, but what it did before it was cancelled counts. */
+static pgstage_result sleep_ok(pgstage_task *task, void *state) {
+    pgstage_result result = sleep_handler(task, state);
+    return result == PGSTAGE_RETRY ? pgstage_output(task, json_string("partly")) : result;
+}
+PGSTAGE_HANDLER(sleep_ok, .run = sleep_ok);
+
+/* {"bytes": N}: a JSON string of N bytes in all. */
+static pgstage_result big_output(pgstage_task *task, void *state) {
+    (void)state;
+    size_t bytes = (size_t)payload_number(task, "bytes", 1 << 20);
+    char *text = malloc(bytes);
+    if (text == NULL || bytes < 2) {
+        free(text);
+        return pgstage_fail(task, "no memory for %zu bytes", bytes);
+    }
+    memset(text, 'x', bytes);
+    text[0] = text[bytes - 1] = '"';
+    int code = pgstage_set_output(task, text, bytes);
+    free(text);
+    return code == 0 ? PGSTAGE_OK : PGSTAGE_FAIL;
+}
+PGSTAGE_HANDLER(big_output, .run = big_output);
+
+/* {"statements": [{"sql": "...", "parameters": ["a", null]}, ...]} */
+static pgstage_result sql(pgstage_task *task, void *state) {
+    (void)state;
+    size_t index, i;
+    json_t *statement, *value;
+    const char *parameters[16];
+    json_array_foreach(json_object_get(pgstage_payload_json(task), "statements"), index,
+                       statement) {
+        json_t *list = json_object_get(statement, "parameters");
+        int count = 0;
+        json_array_foreach(list, i, value) {
+            parameters[count++ % 16] = json_string_value(value);
+        }
+        const char *text = json_string_value(json_object_get(statement, "sql"));
+        if (pgstage_sql(task, text, count, parameters) != 0) {
+            return PGSTAGE_FAIL;
+        }
+    }
+    return PGSTAGE_OK;
+}
+PGSTAGE_HANDLER(sql, .run = sql);
+
+/* {"lines": N}: so many log lines and progress reports. */
+static pgstage_result talk(pgstage_task *task, void *state) {
+    (void)state;
+    int64_t lines = payload_number(task, "lines", 1);
+    for (int64_t i = 1; i <= lines; i++) {
+        pgstage_log(task, "line %lld of %lld\n", (long long)i, (long long)lines);
+        pgstage_progress(task, (double)i / (double)lines, "line %lld", (long long)i);
+    }
+    return PGSTAGE_OK;
+}
+PGSTAGE_HANDLER(talk, .run = talk);
+
+static pgstage_result remaining(pgstage_task *task, void *state) {
+    (void)state;
+    return pgstage_output(task, json_integer((json_int_t)pgstage_remaining_ms(task)));
+}
+PGSTAGE_HANDLER(remaining, .run = remaining);
+
+/* Counts its runs from {"first": N} of its configuration; fini prints the count. */
+static pgstage_result count_init(pgstage_worker *worker, void **state) {
+    const json_t *first = json_object_get(pgstage_worker_config(worker), "first");
+    long long *count = calloc(1, sizeof *count);
+    if (count == NULL) {
+        return pgstage_worker_fail(worker, "out of memory");
+    }
+    *count = json_integer_value(first);
+    *state = count;
+    return PGSTAGE_OK;
+}
+
+static pgstage_result count_run(pgstage_task *task, void *state) {
+    long long *count = state;
+    return pgstage_output(task, json_integer(++*count));
+}
+
+static void count_fini(void *state) {
+    long long *count = state;
+    printf("fini after %lld\n", *count);
+    free(count);
+}
+PGSTAGE_HANDLER(count, .run = count_run, .init = count_init, .fini = count_fini);
+
+/* Prints a line without its newline: it must be out when the run is over. */
+static pgstage_result print(pgstage_task *task, void *state) {
+    (void)state;
+    printf("printed by %s", pgstage_key(task));
+    return PGSTAGE_OK;
+}
+PGSTAGE_HANDLER(print, .run = print);
+
+/* Which descriptors are open, which limits hold, and how SIGPIPE and SIGTERM act in a program that
+ * it executes. */
+static json_t *open_descriptors(void) {
+    json_t *list = json_array();
+    for (int fd = 0; fd < 1024; fd++) {
+        if (fcntl(fd, F_GETFD) != -1) {
+            json_array_append_new(list, json_integer(fd));
+        }
+    }
+    return list;
+}
+
+static json_int_t soft_limit(__rlimit_resource_t resource) {
+    struct rlimit limit;
+    return getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY
+               ? (json_int_t)limit.rlim_cur
+               : -1;
+}
+
+static json_t *first_line_of(const char *command) {
+    char line[256] = "";
+    FILE *pipe = popen(command, "r");
+    if (pipe != NULL) {
+        if (fgets(line, sizeof line, pipe) != NULL) {
+            line[strcspn(line, "\n")] = '\0';
+        }
+        pclose(pipe);
+    }
+    return json_string(line);
+}
+
+static pgstage_result surroundings(pgstage_task *task, void *state) {
+    (void)state;
+    json_t *descriptors = open_descriptors();
+    return pgstage_output(
+        task,
+        json_pack("{s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "descriptors", descriptors, "core",
+                  soft_limit(RLIMIT_CORE), "file_size", soft_limit(RLIMIT_FSIZE), "open_files",
+                  soft_limit(RLIMIT_NOFILE), "address_space", soft_limit(RLIMIT_AS), "ignored",
+                  first_line_of("grep SigIgn /proc/self/status | cut -f2"), "blocked",
+                  first_line_of("grep SigBlk /proc/self/status | cut -f2"), "child_fds",
+                  first_line_of("ls /proc/self/fd | tr '\\n' ' '")));
+}
+PGSTAGE_HANDLER(surroundings, .run = surroundings);

@@ -1,0 +1,70 @@
+/* dump.c - every field of a definition is printed, so that none can change unseen. */
+#include "dump.h"
+
+#include <string.h>
+
+#include "config/schema.h"
+
+static const char *const sql_words[] = {
+    [SQL_KEY] = "key",
+    [SQL_PAYLOAD] = "payload",
+    [SQL_INPUT] = "input",
+    [SQL_VERSION] = "version",
+    [SQL_UPDATED_AT] = "updated_at",
+};
+
+static void dump_source(struct buf *out, const struct pipeline_def *def) {
+    const struct source_def *source = &def->source;
+    size_t folder = strlen(def->folder);
+    bool inside = strncmp(source->path, def->folder, folder) == 0;
+    buf_append_format(out, "source path=%s%s recursive=%d every_ms=%lld\n",
+                      inside ? "FOLDER" : "", source->path + (inside ? folder : 0),
+                      source->recursive, (long long)source->every_ms);
+    for (const char *const *match = source->match; *match != NULL; match++) {
+        buf_append_format(out, "  match=%s\n", *match);
+    }
+}
+
+static void dump_statement(struct buf *out, const struct stage_statement *statement) {
+    buf_append_string(out, "  statement params=");
+    for (int i = 0; i < statement->param_count; i++) {
+        buf_append_format(out, "%s%s", i == 0 ? "" : ",", sql_words[statement->params[i]]);
+    }
+    buf_append_format(out, "\n%s\n", statement->text);
+}
+
+static void dump_stage(struct buf *out, const struct stage_def *stage) {
+    const struct backoff *backoff = &stage->retry.backoff;
+    buf_append_format(out, "stage %s line=%d column=%d\n", stage->name, stage->line,
+                      stage->column);
+    buf_append_format(out, "  workers=%d timeout_ms=%lld grace_ms=%lld after_commit=%d\n",
+                      stage->workers, (long long)stage->timeout_ms, (long long)stage->grace_ms,
+                      stage->after_commit);
+    buf_append_format(out, "  retry attempts=%d %s first_ms=%lld max_ms=%lld jitter=%d\n",
+                      stage->retry.attempts, config_backoff_names[backoff->kind],
+                      (long long)backoff->first_ms, (long long)backoff->max_ms,
+                      backoff->jitter_percent);
+    buf_append_format(out, "  limits memory=%lld cpu=%lld file_size=%lld open_files=%lld\n",
+                      (long long)stage->memory_bytes, (long long)stage->cpu_seconds,
+                      (long long)stage->file_size_bytes, (long long)stage->open_files);
+    if (stage->kind == STAGE_HANDLER) {
+        buf_append_format(out, "  handler file=%s name=%s\n  with=%s\n", stage->handler_file,
+                          stage->handler_name, stage->with_json);
+    }
+    if (stage->role != NULL) {
+        buf_append_format(out, "  role=%s\n", stage->role);
+    }
+    for (int i = 0; i < stage->statement_count; i++) {
+        dump_statement(out, &stage->statements[i]);
+    }
+}
+
+void dump_pipeline(struct buf *out, const struct pipeline_def *def) {
+    buf_append_format(out, "pipeline %s\n", def->name);
+    if (def->source.present) {
+        dump_source(out, def);
+    }
+    for (int i = 0; i < def->stage_count; i++) {
+        dump_stage(out, &def->stages[i]);
+    }
+}
