@@ -302,7 +302,9 @@ static void after_success(struct scheduler *s, const struct store_tick_answer *a
         on_told(s, &answer->told[i], now);
     }
     s->drop_count -= s->drops_sent;
-    memmove(s->drops, s->drops + s->drops_sent, sizeof *s->drops * (size_t)s->drop_count);
+    if (s->drop_count > 0) {
+        memmove(s->drops, s->drops + s->drops_sent, sizeof *s->drops * (size_t)s->drop_count);
+    }
     for (int i = 0; i < s->stage_count; i++) {
         struct stage *stage = &s->stages[i];
         stage->stat.runs -= stage->sent_stat.runs;

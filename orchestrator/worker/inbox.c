@@ -117,7 +117,7 @@ static enum status take_notice(const struct wire_frame *frame, struct error *err
             take_stop();
         }
     } else {
-        status = error_set(err, STATUS_PROTOCOL, "a message of type %d, which only a worker sends",
+        status = error_set(err, STATUS_PROTOCOL, "a message of type %d, which does not belong here",
                            (int)frame->type);
     }
     return status;

@@ -73,12 +73,12 @@ begin
     end if;
 
     -- Once, but for a row that goes between the two statements: then the first one adds it after all.
-    loop
+    for pass in 1 .. 100 loop
         with input as (
             select u.key, u.payload, coalesce(u.stamp, instant) as stamp, coalesce(u.priority, 0) as priority, u.run_at,
                    coalesce(u.run_at > instant, false) as later
               from unnest(keys, payloads, stamps, priorities, run_ats) u(key, payload, stamp, priority, run_at)
-             where u.key <> all (settled_keys)
+             where not exists (select 1 from unnest(settled_keys) s(key) where s.key = u.key)
         ), added as (
             insert into pgstage.task (pipeline, key, stage, status, ready_stage, ready_at, due_at, run_at, priority,
                                       task_updated_at, payload)
@@ -103,7 +103,7 @@ begin
             select u.key, u.payload, coalesce(u.stamp, instant) as stamp, u.priority, u.run_at,
                    coalesce(u.run_at > instant, false) as later
               from unnest(keys, payloads, stamps, priorities, run_ats) u(key, payload, stamp, priority, run_at)
-             where u.key <> all (settled_keys)
+             where not exists (select 1 from unnest(settled_keys) s(key) where s.key = u.key)
         ), locked as materialized (
             select t.id, t.key, t.status, t.stage, t.task_updated_at, t.payload
               from pgstage.task t join input i on i.key = t.key
@@ -144,6 +144,9 @@ begin
           into changed_tasks, changed_keys, changed_versions, settled_keys, ready_count from changed c;
         exit when cardinality(settled_keys) = cardinality(keys);
     end loop;
+    if cardinality(settled_keys) < cardinality(keys) then
+        raise exception 'documents of the set come and go: submit it again' using errcode = '40001';
+    end if;
 
     if ready_count > 0 then
         perform pgstage.wake(array[first_stage]);

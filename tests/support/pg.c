@@ -30,6 +30,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "db/migrate.h"
+#include "support/leaks.h"
 
 #define FOLDER_VARIABLE "PGSTAGE_TEST_CLUSTER"
 
@@ -325,6 +326,7 @@ static void forget_environment(void) {
 
 ReportHook(PRE_ALL)(struct criterion_test_set *tests) {
     (void)tests;
+    leaks_fail_tests();
     forget_environment();
     shared = pg_cluster_start();
     setenv(FOLDER_VARIABLE, shared->folder, 1);

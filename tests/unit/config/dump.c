@@ -6,20 +6,17 @@
 #include "config/schema.h"
 
 static const char *const sql_words[] = {
-    [SQL_KEY] = "key",
-    [SQL_PAYLOAD] = "payload",
-    [SQL_INPUT] = "input",
-    [SQL_VERSION] = "version",
-    [SQL_UPDATED_AT] = "updated_at",
+    [SQL_KEY] = "key",         [SQL_PAYLOAD] = "payload",       [SQL_INPUT] = "input",
+    [SQL_VERSION] = "version", [SQL_UPDATED_AT] = "updated_at",
 };
 
 static void dump_source(struct buf *out, const struct pipeline_def *def) {
     const struct source_def *source = &def->source;
     size_t folder = strlen(def->folder);
     bool inside = strncmp(source->path, def->folder, folder) == 0;
-    buf_append_format(out, "source path=%s%s recursive=%d every_ms=%lld\n",
-                      inside ? "FOLDER" : "", source->path + (inside ? folder : 0),
-                      source->recursive, (long long)source->every_ms);
+    buf_append_format(out, "source path=%s%s recursive=%d every_ms=%lld\n", inside ? "FOLDER" : "",
+                      source->path + (inside ? folder : 0), source->recursive,
+                      (long long)source->every_ms);
     for (const char *const *match = source->match; *match != NULL; match++) {
         buf_append_format(out, "  match=%s\n", *match);
     }
@@ -35,8 +32,7 @@ static void dump_statement(struct buf *out, const struct stage_statement *statem
 
 static void dump_stage(struct buf *out, const struct stage_def *stage) {
     const struct backoff *backoff = &stage->retry.backoff;
-    buf_append_format(out, "stage %s line=%d column=%d\n", stage->name, stage->line,
-                      stage->column);
+    buf_append_format(out, "stage %s line=%d column=%d\n", stage->name, stage->line, stage->column);
     buf_append_format(out, "  workers=%d timeout_ms=%lld grace_ms=%lld after_commit=%d\n",
                       stage->workers, (long long)stage->timeout_ms, (long long)stage->grace_ms,
                       stage->after_commit);

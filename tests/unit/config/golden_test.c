@@ -1,6 +1,6 @@
-/* golden_test.c - each folder of tests/golden/config is a case: `input.yaml`, and in `expected` the whole
- * report, or for a valid file its definition. With PGSTAGE_GOLDEN_UPDATE set, `expected` is written
- * instead of compared; read the difference before keeping it. */
+/* golden_test.c - each folder of tests/golden/config is a case: `input.yaml`, and in `expected` the
+ * whole report, or for a valid file its definition. With PGSTAGE_GOLDEN_UPDATE set, `expected` is
+ * written instead of compared; read the difference before keeping it. */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <dirent.h>
@@ -72,8 +72,7 @@ static void set_environment(void) {
     unsetenv("PGSTAGE_TEST_UNSET");
 }
 
-ParameterizedTest(struct golden_case *golden, config_golden, file_gives_expected,
-                  .timeout = 20) {
+ParameterizedTest(struct golden_case *golden, config_golden, file_gives_expected, .timeout = 20) {
     set_environment();
     struct buf input, expected, actual;
     buf_init(&input, TEXT_MAX_BYTES);

@@ -1,8 +1,10 @@
 /* sql_names_test.c - :names in SQL, and all that only looks like one. */
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
+#include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "config/pipeline.h"
 
 TestSuite(sql_bind_names, .timeout = 10);
@@ -21,8 +23,8 @@ static const struct binding bindings[] = {
     {"select :updated_at", "select $1::timestamptz", "u"},
     {":key", "$1::text", "k"},
     {"f(:key,:key,:version,:key)", "f($1::text,$1::text,$2::bigint,$1::text)", "kv"},
-    {":updated_at:version:input:payload:key",
-     "$1::timestamptz$2::bigint$3::jsonb$4::jsonb$5::text", "uvipk"},
+    {":updated_at:version:input:payload:key", "$1::timestamptz$2::bigint$3::jsonb$4::jsonb$5::text",
+     "uvipk"},
     {"(:key)||:key", "($1::text)||$1::text", "k"},
     {"a=:key", "a=$1::text", "k"},
     {"1:key", "1$1::text", "k"},
@@ -83,22 +85,32 @@ static const struct binding bindings[] = {
     {"select ';', \";\", $$;$$ /* ; */", "select ';', \";\", $$;$$ /* ; */", ""},
     /* Mistakes: what `bound` says. */
     {"select :kye", "line 1, column 8: there is no value ':kye' (did you mean ':key'?)", NULL},
-    {"select\n  :key,\n  :Key",
-     "line 3, column 3: there is no value ':Key' (did you mean ':key'?)", NULL},
+    {"select\n  :key,\n  :Key", "line 3, column 3: there is no value ':Key' (did you mean ':key'?)",
+     NULL},
     {"select '\xC3\xBC', :keys",
      "line 1, column 13: there is no value ':keys' (did you mean ':key'?)", NULL},
-    {"select :updated", "line 1, column 8: there is no value ':updated' (the names are :key, "
-                        ":payload, :input, :version and :updated_at; a slice wants a blank "
-                        "behind its ':')", NULL},
+    {"select :updated",
+     "line 1, column 8: there is no value ':updated' (the names are :key, "
+     ":payload, :input, :version and :updated_at; a slice wants a blank "
+     "behind its ':')",
+     NULL},
     {"select :key1", "line 1, column 8: there is no value ':key1' (did you mean ':key'?)", NULL},
-    {"select $1", "line 1, column 8: numbered parameters are not available here (write :key, "
-                  ":payload, :input, :version or :updated_at)", NULL},
-    {"select :'key'", "line 1, column 8: a name behind ':' must not be quoted (write :key, "
-                      "without quotes)", NULL},
-    {"select 1; select 2", "line 1, column 11: a second statement begins here (write a list of "
-                           "texts, one statement each)", NULL},
-    {"select 1;;:key", "line 1, column 11: a second statement begins here (write a list of "
-                       "texts, one statement each)", NULL},
+    {"select $1",
+     "line 1, column 8: numbered parameters are not available here (write :key, "
+     ":payload, :input, :version or :updated_at)",
+     NULL},
+    {"select :'key'",
+     "line 1, column 8: a name behind ':' must not be quoted (write :key, "
+     "without quotes)",
+     NULL},
+    {"select 1; select 2",
+     "line 1, column 11: a second statement begins here (write a list of "
+     "texts, one statement each)",
+     NULL},
+    {"select 1;;:key",
+     "line 1, column 11: a second statement begins here (write a list of "
+     "texts, one statement each)",
+     NULL},
     {"", "line 1, column 1: there is no statement in this text", NULL},
     {" -- x\n;", "line 1, column 1: there is no statement in this text", NULL},
     {"select 'a", "line 1, column 8: a text is opened here and not closed", NULL},
@@ -114,32 +126,79 @@ static const struct binding bindings[] = {
     {"select /*", "line 1, column 8: a comment is opened here and not closed", NULL},
 };
 
-ParameterizedTestParameters(sql_bind_names, text_is_bound) {
-    return cr_make_param_array(const struct binding, bindings,
-                               sizeof bindings / sizeof bindings[0]);
+static void expect_bound(const struct binding *binding, const struct stage_statement *statement) {
+    static const char letters[] = "kpivu";
+    char params[8] = "";
+    for (int i = 0; i < statement->param_count; i++) {
+        params[i] = letters[statement->params[i]];
+    }
+    cr_expect_str_eq(statement->text, binding->bound, "%s gives %s", binding->text,
+                     statement->text);
+    cr_expect_str_eq(params, binding->params, "%s takes %s", binding->text, params);
 }
 
-/* Pointers in parameters do not survive in another process, so the index is taken from the text. */
-ParameterizedTest(const struct binding *binding, sql_bind_names, text_is_bound) {
+Test(sql_bind_names, all_rows) {
+    for (size_t i = 0; i < sizeof bindings / sizeof bindings[0]; i++) {
+        const struct binding *binding = &bindings[i];
+        struct arena arena = {0};
+        struct stage_statement statement;
+        struct error err = ERROR_NONE;
+        enum status status = sql_bind_names(&arena, binding->text, &statement, &err);
+        if (binding->params != NULL) {
+            cr_assert_eq(status, STATUS_OK, "%s: %s", binding->text, err.text);
+            expect_bound(binding, &statement);
+        } else {
+            cr_expect_eq(status, STATUS_INVALID, "%s", binding->text);
+            cr_expect_str_eq(err.text, binding->bound, "%s gives %s", binding->text, err.text);
+            cr_expect_gt(err.line, 0);
+            cr_expect_gt(err.column, 0);
+        }
+        arena_finish(&arena);
+    }
+}
+
+/* Each prefix of each text ends in the middle of something; none may be read beyond its end. */
+Test(sql_bind_names, every_prefix_of_every_row_ends) {
+    for (size_t i = 0; i < sizeof bindings / sizeof bindings[0]; i++) {
+        size_t length = strlen(bindings[i].text);
+        for (size_t end = 0; end <= length; end++) {
+            struct arena arena = {0};
+            struct stage_statement statement;
+            char *prefix = mem_copy_bytes(bindings[i].text, end);
+            enum status status = sql_bind_names(&arena, prefix, &statement, NULL);
+            cr_expect(status == STATUS_OK || status == STATUS_INVALID);
+            free(prefix);
+            arena_finish(&arena);
+        }
+    }
+}
+
+/* Quadratic time would show: each of these begins something at each byte. */
+Test(sql_bind_names, long_texts_take_linear_time) {
+    static const char *const parts[] = {"$a", "/*", "'' ", "$$", ":key,", "E'", "-- \n", "\""};
+    enum { LENGTH = 256 * 1024 };
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        struct buf text;
+        buf_init(&text, SIZE_MAX);
+        while (text.length < LENGTH) {
+            buf_append_string(&text, parts[i]);
+        }
+        struct arena arena = {0};
+        struct stage_statement statement;
+        enum status status = sql_bind_names(&arena, text.data, &statement, NULL);
+        cr_expect(status == STATUS_OK || status == STATUS_INVALID);
+        arena_finish(&arena);
+        buf_finish(&text);
+    }
+}
+
+Test(sql_bind_names, first_error_wins) {
     struct arena arena = {0};
     struct stage_statement statement;
     struct error err = ERROR_NONE;
-    enum status status = sql_bind_names(&arena, binding->text, &statement, &err);
-    if (binding->params == NULL) {
-        cr_expect_eq(status, STATUS_INVALID, "%s", binding->text);
-        cr_expect_str_eq(err.text, binding->bound, "%s gives %s", binding->text, err.text);
-        cr_expect_gt(err.line, 0);
-        cr_expect_gt(err.column, 0);
-    } else {
-        cr_assert_eq(status, STATUS_OK, "%s: %s", binding->text, err.text);
-        cr_expect_str_eq(statement.text, binding->bound, "%s gives %s", binding->text,
-                         statement.text);
-        static const char letters[] = "kpivu";
-        char params[8] = "";
-        for (int i = 0; i < statement.param_count; i++) {
-            params[i] = letters[statement.params[i]];
-        }
-        cr_expect_str_eq(params, binding->params, "%s takes %s", binding->text, params);
-    }
+    (void)error_set(&err, STATUS_LIMIT, "before");
+    cr_expect_eq(sql_bind_names(&arena, "select :x", &statement, &err), STATUS_INVALID);
+    cr_expect_str_eq(err.text, "before");
+    cr_expect_eq(err.line, 0);
     arena_finish(&arena);
 }
