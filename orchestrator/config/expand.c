@@ -21,18 +21,21 @@ static size_t name_length(const char *text) {
 
 static bool refuse(struct loader *loader, const struct tree_node *node, const char *at,
                    const char *hint, const char *message) {
-    mistake_add(loader->mistakes,
-                tree_position_inside(loader->source, node, (size_t)(at - node->text)), hint, "%s",
-                message);
+    struct position place = node->at;
+    if (!mistakes_are_enough(loader->mistakes)) {
+        place = tree_position_inside(loader->source, node, (size_t)(at - node->text));
+    }
+    mistake_add(loader->mistakes, place, hint, "%s", message);
     return false;
 }
 
 static bool append_bounded(struct loader *loader, const struct tree_node *node, const char *at,
                            struct buf *out, const char *text, size_t length) {
-    loader->expanded_bytes += length;
-    if (loader->expanded_bytes > EXPANDED_MAX) {
+    if (length > EXPANDED_MAX - loader->expanded_bytes) {
+        loader->expanded_bytes = EXPANDED_MAX;
         return refuse(loader, node, at, NULL, "environment variables make more than 1 MB of text");
     }
+    loader->expanded_bytes += length;
     buf_append(out, text, length);
     return true;
 }
@@ -40,6 +43,9 @@ static bool append_bounded(struct loader *loader, const struct tree_node *node, 
 /* `at` stands at "${". Appends the value and returns what follows the '}', or NULL. */
 static const char *replace(struct loader *loader, const struct tree_node *node, const char *at,
                            struct buf *out) {
+    if (loader->expanded_bytes == EXPANDED_MAX) {
+        return NULL; /* reported when it was reached */
+    }
     const char *name = at + 2, *end = strchr(name, '}');
     size_t length = name_length(name);
     bool has_default = strncmp(name + length, ":-", 2) == 0;

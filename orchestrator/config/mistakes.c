@@ -2,7 +2,7 @@
 #include "config/mistakes.h"
 
 #include <stdarg.h>
-#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ enum {
 void mistake_add(struct mistakes *mistakes, struct position at, const char *hint,
                  const char *format, ...) {
     mistakes->total++;
-    if (mistakes->count == MISTAKES_KEPT_MAX) {
+    if (mistakes_are_enough(mistakes)) {
         return;
     }
     if (mistakes->items == NULL) {
@@ -36,6 +36,10 @@ void mistake_add(struct mistakes *mistakes, struct position at, const char *hint
                          .message = arena_copy_string(mistakes->arena, message),
                          .hint = hint};
     mistakes->count++;
+}
+
+bool mistakes_are_enough(const struct mistakes *mistakes) {
+    return mistakes->count == MISTAKES_KEPT_MAX;
 }
 
 const char *mistake_quote(struct arena *arena, const char *text) {
@@ -75,58 +79,35 @@ static bool begins_character(char byte) {
     return ((unsigned char)byte & 0xC0) != 0x80;
 }
 
-static int count_characters(const char *text, size_t length) {
-    int count = 0;
-    for (size_t i = 0; i < length; i++) {
-        count += begins_character(text[i]) ? 1 : 0;
-    }
-    return count;
-}
-
-/* The part of the line from character `first` on, at most SHOWN_WIDTH of them. */
-static void cut(const char **line, size_t *length, int first) {
-    int character = -1;
-    size_t start = *length, end = *length;
-    for (size_t i = 0; i < *length; i++) {
-        if (begins_character((*line)[i])) {
-            character++;
-            if (character == first) {
-                start = i;
-            } else if (character == first + SHOWN_WIDTH) {
-                end = i;
-                break;
-            }
-        }
-    }
-    *line += start;
-    *length = end - start;
-}
-
-/* The source line and, below it, a caret. Tabs are copied so that the caret keeps its place. */
-static void print_line(const struct source_text *source, struct position at, struct buf *out) {
-    const char *line;
-    size_t length;
-    source_text_line(source, at.line, &line, &length);
-    int width = count_characters(line, length), caret = at.column - 1;
-    caret = caret > width ? width : caret;
-    bool before = false, after = false;
-    if (width > SHOWN_WIDTH) {
-        int first = caret > SHOWN_BEFORE ? caret - SHOWN_BEFORE : 0;
-        before = first > 0;
-        after = width - first > SHOWN_WIDTH;
-        cut(&line, &length, first);
-        caret -= first;
-    }
-    buf_append_string(out, before ? "  ..." : "  ");
-    utf8_sanitize(out, line, length, length * 3);
-    buf_append_string(out, after ? "...\n" : "\n");
-    buf_append_string(out, before ? "     " : "  ");
-    size_t i = 0;
-    for (int column = 0; column < caret && i < length; column++) {
-        buf_append_char(out, line[i] == '\t' ? '\t' : ' ');
+/* `count` characters from `at` towards `end`, either way; fewer when the end comes first. */
+static const char *step(const char *at, const char *end, int count) {
+    while (at != end && count > 0) {
         do {
-            i++;
-        } while (i < length && !begins_character(line[i]));
+            at += at < end ? 1 : -1;
+        } while (at != end && !begins_character(*at));
+        count--;
+    }
+    return at;
+}
+
+/* The source line, or its part around the caret, and below it the caret. Tabs are copied, so that
+ * the caret keeps its place. */
+static void print_line(const struct source_text *source, struct position at, struct buf *out) {
+    const char *start;
+    size_t length;
+    source_text_line(source, at.line, &start, &length);
+    const char *end = start + length, *caret = source->text + source_text_offset(source, at);
+    const char *from = start, *to = step(start, end, SHOWN_WIDTH);
+    if (to < end) {
+        from = step(caret, start, SHOWN_BEFORE);
+        to = step(from, end, SHOWN_WIDTH);
+    }
+    buf_append_string(out, from > start ? "  ..." : "  ");
+    utf8_sanitize(out, from, (size_t)(to - from), SIZE_MAX);
+    buf_append_string(out, to < end ? "...\n" : "\n");
+    buf_append_string(out, from > start ? "     " : "  ");
+    for (; from < caret; from = step(from, caret, 1)) {
+        buf_append_char(out, *from == '\t' ? '\t' : ' ');
     }
     buf_append_string(out, "^\n");
 }

@@ -6,12 +6,14 @@
 #ifndef CONFIG_MISTAKES_H
 #define CONFIG_MISTAKES_H
 
+#include <stdbool.h>
+
 #include "base/arena.h"
 #include "base/buf.h"
 #include "config/source_text.h"
 
 /* A hostile file may hold a mistake a line: the rest is counted only. */
-enum { MISTAKES_KEPT_MAX = 1000, MISTAKES_SHOWN_MAX = 100 };
+enum { MISTAKES_KEPT_MAX = 500, MISTAKES_SHOWN_MAX = 100 };
 
 struct mistake {
     struct position at;
@@ -28,6 +30,9 @@ struct mistakes {
 /* `hint` may be NULL; it is kept, not copied. */
 void mistake_add(struct mistakes *mistakes, struct position at, const char *hint,
                  const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* True when further mistakes are only counted: hints need not be made for them. */
+bool mistakes_are_enough(const struct mistakes *mistakes);
 
 /* A value for a message: in quotes, on one line, cut after 60 bytes. */
 const char *mistake_quote(struct arena *arena, const char *text);

@@ -34,6 +34,25 @@ static int index_lines(const char *text, size_t length, uint32_t *starts) {
     return count;
 }
 
+static bool begins_character(char byte) {
+    return ((unsigned char)byte & 0xC0) != 0x80;
+}
+
+static void index_characters(struct source_text *source, struct arena *arena) {
+    uint32_t count = 0;
+    source->characters =
+        arena_alloc(arena, (source->length / SOURCE_TEXT_STEP + 1) * sizeof(uint32_t));
+    for (size_t i = 0; i < source->length; i++) {
+        if (i % SOURCE_TEXT_STEP == 0) {
+            source->characters[i / SOURCE_TEXT_STEP] = count;
+        }
+        count += begins_character(source->text[i]) ? 1 : 0;
+    }
+    if (source->length % SOURCE_TEXT_STEP == 0) {
+        source->characters[source->length / SOURCE_TEXT_STEP] = count;
+    }
+}
+
 void source_text_init(struct source_text *source, struct arena *arena, const char *name,
                       const char *text, size_t length) {
     REQUIRE(length < UINT32_MAX / 2);
@@ -56,6 +75,7 @@ void source_text_init(struct source_text *source, struct arena *arena, const cha
     source->line_starts =
         arena_alloc(arena, (size_t)source->line_count * sizeof *source->line_starts);
     index_lines(text, length, source->line_starts);
+    index_characters(source, arena);
 }
 
 void source_text_line(const struct source_text *source, int line, const char **start,
@@ -63,17 +83,23 @@ void source_text_line(const struct source_text *source, int line, const char **s
     size_t from = source->length, end = source->length;
     if (line >= 1 && line <= source->line_count) {
         from = source->line_starts[line - 1];
-        end = from;
-        while (end < source->length && source->text[end] != '\n' && source->text[end] != '\r') {
-            end++;
+    }
+    if (line >= 1 && line < source->line_count) {
+        end = source->line_starts[line];
+        while (end > from && (source->text[end - 1] == '\n' || source->text[end - 1] == '\r')) {
+            end--;
         }
     }
     *start = source->text + from;
     *length = end - from;
 }
 
-static bool begins_character(char byte) {
-    return ((unsigned char)byte & 0xC0) != 0x80;
+static size_t characters_before(const struct source_text *source, size_t offset) {
+    size_t step = offset / SOURCE_TEXT_STEP, count = source->characters[step];
+    for (size_t i = step * SOURCE_TEXT_STEP; i < offset; i++) {
+        count += begins_character(source->text[i]) ? 1 : 0;
+    }
+    return count;
 }
 
 struct position source_text_position(const struct source_text *source, size_t offset) {
@@ -87,24 +113,33 @@ struct position source_text_position(const struct source_text *source, size_t of
             high = middle - 1;
         }
     }
-    int column = 1;
-    for (size_t i = source->line_starts[low]; i < offset; i++) {
-        column += begins_character(source->text[i]) ? 1 : 0;
-    }
-    return (struct position){low + 1, column};
+    size_t column =
+        characters_before(source, offset) - characters_before(source, source->line_starts[low]);
+    return (struct position){low + 1, (int)column + 1};
 }
 
 size_t source_text_offset(const struct source_text *source, struct position at) {
     const char *start;
     size_t length;
     source_text_line(source, at.line, &start, &length);
-    size_t i = 0;
-    for (int column = 1; i < length && column < at.column; column++) {
-        do {
-            i++;
-        } while (i < length && !begins_character(start[i]));
+    size_t i = (size_t)(start - source->text), end = i + length;
+    size_t wanted = characters_before(source, i) + (size_t)(at.column > 1 ? at.column - 1 : 0);
+    size_t low = i / SOURCE_TEXT_STEP + 1, high = end / SOURCE_TEXT_STEP;
+    while (low <= high) {
+        size_t middle = low + (high - low) / 2;
+        if (source->characters[middle] <= wanted) {
+            i = middle * SOURCE_TEXT_STEP;
+            low = middle + 1;
+        } else {
+            high = middle - 1;
+        }
     }
-    return (size_t)(start - source->text) + i;
+    for (size_t count = characters_before(source, i); i < end; i++) {
+        if (begins_character(source->text[i]) && count++ == wanted) {
+            return i;
+        }
+    }
+    return end;
 }
 
 static uint32_t decode(const char *bytes, size_t count) {

@@ -16,12 +16,16 @@ struct position {
     int line, column; /* from 1 */
 };
 
+enum { SOURCE_TEXT_STEP = 1024 };
+
 struct source_text {
     const char *name; /* as in messages; no control bytes */
     const char *text; /* borrowed; behind the byte order mark */
     size_t length;
     uint32_t *line_starts;
     int line_count;
+    uint32_t
+        *characters; /* before each SOURCE_TEXT_STEP bytes: a long line is never counted twice */
 };
 
 void source_text_init(struct source_text *source, struct arena *arena, const char *name,

@@ -27,8 +27,8 @@ struct binder {
     struct buf *out;
     enum sql_name params[SQL_NAME_COUNT];
     int param_count;
-    const char *statement_end; /* the first ';', or NULL */
-    bool any;                  /* anything but blanks, comments and ';' */
+    bool any;   /* there was anything but blanks, comments and ';' */
+    bool ended; /* and a ';' behind it */
     struct sql_fault *fault;
 };
 
@@ -248,13 +248,11 @@ static bool bind_colon(struct binder *binder) {
 static bool bind_code(struct binder *binder) {
     char byte = *binder->at;
     if (byte == ';') {
-        if (binder->statement_end == NULL) {
-            binder->statement_end = binder->at;
-        }
+        binder->ended = binder->any;
         copy_until(binder, binder->at + 1);
         return true;
     }
-    if (binder->statement_end != NULL && binder->any) {
+    if (binder->ended) {
         return refuse(binder, binder->at, "write a list of texts, one statement each",
                       "a second statement begins here");
     }

@@ -14,7 +14,7 @@
 #include "config/mistakes.h"
 #include "config/source_text.h"
 
-enum { TREE_DEPTH_MAX = 32, TREE_NODES_MAX = 50000, TREE_TEXT_MAX = 256 * 1024 };
+enum { TREE_DEPTH_MAX = 32, TREE_NODES_MAX = 20000, TREE_TEXT_MAX = 256 * 1024 };
 
 enum tree_kind {
     TREE_TEXT,

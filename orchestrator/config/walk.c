@@ -175,6 +175,10 @@ static uint64_t bit_of(const struct config_key *key) {
 static uint64_t refuse_key(struct loader *loader, enum config_level level,
                            const struct tree_node *node, const char *where) {
     const char *word = node->key->text;
+    if (mistakes_are_enough(loader->mistakes)) {
+        mistake_add(loader->mistakes, node->key->at, NULL, "unknown key");
+        return 0;
+    }
     mistake_add(loader->mistakes, node->key->at, suggest_hint(loader->scratch, level, word),
                 "unknown key %s%s%s", mistake_quote(loader->scratch, word),
                 where[0] == '\0' ? "" : " in ", where);

@@ -4,28 +4,40 @@
 #include <libpq-fe.h>
 #include <string.h>
 
-enum { PARAMETER_COUNT = 12 };
+enum { CONNINFO_MAX = 8192 };
 
-struct parameters {
-    const char *names[PARAMETER_COUNT];
-    const char *values[PARAMETER_COUNT];
-};
+static void append_value(struct buf *out, const char *name, const char *value) {
+    buf_append_format(out, "%s='", name);
+    for (; *value != '\0'; value++) {
+        if (*value == '\'' || *value == '\\') {
+            buf_append_char(out, '\\');
+        }
+        buf_append_char(out, *value);
+    }
+    buf_append_string(out, "' ");
+}
 
-/* Each is named so that no variable of the environment (PGHOSTADDR, PGPORT, PGSSLMODE ...) can lead
- * elsewhere. */
-static struct parameters parameters_of(const char *socket_folder, const struct server_user *user,
-                                       const char *database) {
-    return (struct parameters){
-        .names = {"host", "hostaddr", "port", "dbname", "user", "requirepeer", "connect_timeout",
-                  "sslmode", "gssencmode", "channel_binding", "application_name", NULL},
-        .values = {socket_folder, "", "5432", database, "pgstage", user->name, "10", "disable",
-                   "disable", "disable", "pgstage start", NULL},
-    };
+/* Names each parameter so that no variable of the environment (PGHOSTADDR, PGPORT, PGSSLMODE ...)
+ * can lead elsewhere. A string, because libpq takes an empty value in an array for one that is not
+ * given. */
+static void compose(struct buf *out, const char *socket_folder, const struct server_user *user,
+                    const char *database) {
+    buf_init(out, CONNINFO_MAX);
+    append_value(out, "host", socket_folder);
+    append_value(out, "dbname", database);
+    append_value(out, "requirepeer", user->name);
+    buf_append_string(
+        out, "hostaddr='' port=5432 user=pgstage password='' connect_timeout=10 sslmode=disable "
+             "gssencmode=disable channel_binding=disable target_session_attrs=any options='' "
+             "client_encoding=UTF8 application_name='pgstage start'");
 }
 
 enum answer database_ask(const char *socket_folder, const struct server_user *user) {
-    struct parameters parameters = parameters_of(socket_folder, user, "pgstage");
-    switch (PQpingParams(parameters.names, parameters.values, 0)) {
+    struct buf conninfo;
+    compose(&conninfo, socket_folder, user, "pgstage");
+    PGPing ping = PQping(conninfo.data);
+    buf_finish(&conninfo);
+    switch (ping) {
     case PQPING_OK:
         return ANSWER_READY;
     case PQPING_REJECT:
@@ -40,8 +52,10 @@ enum answer database_ask(const char *socket_folder, const struct server_user *us
 /* The connection is set in any case and is to be finished. */
 static enum status connect_to(const char *socket_folder, const struct server_user *user,
                               const char *database, PGconn **connection, struct error *err) {
-    struct parameters parameters = parameters_of(socket_folder, user, database);
-    *connection = PQconnectdbParams(parameters.names, parameters.values, 0);
+    struct buf conninfo;
+    compose(&conninfo, socket_folder, user, database);
+    *connection = PQconnectdb(conninfo.data);
+    buf_finish(&conninfo);
     if (PQstatus(*connection) == CONNECTION_OK) {
         return STATUS_OK;
     }

@@ -191,7 +191,10 @@ static bool is_live(const struct db_conn *conn) {
 
 /* A live connection's socket is ready. */
 static void step_live(struct db_conn *conn, int events) {
-    bool intact = (events & UV_READABLE) == 0 || PQconsumeInput(conn->pg) != 0;
+    if ((events & UV_READABLE) != 0 && PQconsumeInput(conn->pg) == 0) {
+        /* What came ahead of the end is still to be taken, which adds to libpq's message. */
+        pq_error_of_connection(&conn->socket_error, STATUS_UNAVAILABLE, conn->pg);
+    }
     if ((events & UV_WRITABLE) != 0 && conn->state == CONN_BUSY) {
         arm_timer(conn); /* a large request on a slow line: the peer takes it, so it lives */
     }
@@ -202,7 +205,7 @@ static void step_live(struct db_conn *conn, int events) {
     if (!is_live(conn)) {
         return;
     }
-    if (!intact || PQstatus(conn->pg) == CONNECTION_BAD) {
+    if (conn->socket_error.code != STATUS_OK || PQstatus(conn->pg) == CONNECTION_BAD) {
         conn_lose_by_libpq(conn);
         return;
     }
@@ -238,6 +241,7 @@ static void disconnect(struct db_conn *conn) {
     conn->pg = NULL;
     request_forget_prepared(conn);
     error_clear(&conn->farewell);
+    error_clear(&conn->socket_error);
 }
 
 void conn_lose(struct db_conn *conn, const struct error *why) {
@@ -255,8 +259,11 @@ void conn_lose(struct db_conn *conn, const struct error *why) {
 void conn_lose_by_libpq(struct db_conn *conn) {
     (void)PQisBusy(conn->pg); /* reads a farewell that is still in the buffer */
     struct error why = conn->farewell;
-    if (why.code == STATUS_OK && conn->request != NULL) {
+    if (why.code == STATUS_OK && conn->request != NULL && conn->request->poisoned) {
         why = conn->request->error;
+    }
+    if (why.code == STATUS_OK) {
+        why = conn->socket_error;
     }
     if (why.code == STATUS_OK) {
         pq_error_of_connection(&why, STATUS_UNAVAILABLE, conn->pg);

@@ -103,7 +103,8 @@ struct db_conn {
     int64_t up_since_ms;
     int64_t failures; /* in a row; for the back-off */
     struct error loss;
-    struct error farewell; /* what the server said outside of a request before it hung up */
+    struct error farewell;     /* what the server said outside of a request before it hung up */
+    struct error socket_error; /* why reading failed */
     struct log_limit log_limit;
 };
 
@@ -112,7 +113,7 @@ void conn_set_state(struct db_conn *conn, enum conn_state state);
 void conn_watch(struct db_conn *conn, int events);
 void conn_unwatch(struct db_conn *conn);
 void conn_lose(struct db_conn *conn, const struct error *why);
-void conn_lose_by_libpq(struct db_conn *conn); /* with the server's farewell, else libpq's message */
+void conn_lose_by_libpq(struct db_conn *conn); /* with the server's words, else with libpq's */
 bool conn_flush(struct db_conn *conn);         /* false: lost */
 void conn_enter_ready(struct db_conn *conn);
 

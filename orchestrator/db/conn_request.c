@@ -242,15 +242,19 @@ static bool is_stale_statement(const struct request_entry *entry, const PGresult
             strcmp(function, "RevalidateCachedQuery") == 0);
 }
 
-static void take_error(struct conn_request *request, const PGresult *result) {
+static void take_error(struct db_conn *conn, const PGresult *result) {
+    struct conn_request *request = conn->request;
     const struct request_entry *entry = &request->entries[request->current];
     struct error why = ERROR_NONE;
     bool fatal = false;
     enum status code = pq_error_of_result(&why, result, &fatal);
     bool commits = entry->kind == ENTRY_COMMIT || entry->kind == ENTRY_SYNC;
     if (!pq_error_is_from_server(result)) {
-        code = loss_code(request);
         request->poisoned = true;
+        if (PQstatus(conn->pg) == CONNECTION_BAD) {
+            return; /* the loss answers the request */
+        }
+        code = loss_code(request);
     } else if (fatal) {
         /* "Terminating" can hit a commit that was made and waits for a standby. */
         code = commits || !request->transaction ? loss_code(request) : STATUS_UNAVAILABLE;
@@ -331,7 +335,7 @@ static bool take_result(struct db_conn *conn, PGresult *result) {
     case PGRES_NONFATAL_ERROR:
     case PGRES_BAD_RESPONSE:
     case PGRES_SINGLE_TUPLE:
-        take_error(request, result);
+        take_error(conn, result);
         break;
     }
     if (entry->kind == ENTRY_PREPARE && PQresultStatus(result) != PGRES_COMMAND_OK) {

@@ -46,20 +46,21 @@ bool pq_error_is_from_server(const PGresult *result) {
 
 enum { TEXT_MAX = 64 * 1024, LINE_MAX_BYTES = 2 * ERROR_TEXT_MAX };
 
-/* Several hosts and several lines become "first; second". */
+/* Lines become "first; second"; of libpq's explanations, which are indented, each is one sentence over several lines. */
 static void append_on_one_line(struct buf *out, const char *text) {
+    bool any = false, explaining = false;
     while (*text != '\0') {
-        size_t line = strcspn(text, "\r\n");
-        const char *start = text;
-        text += line + strspn(text + line, "\r\n \t");
-        while (line > 0 && (*start == ' ' || *start == '\t')) {
-            start++;
-            line--;
+        bool indented = *text == '\t';
+        text += strspn(text, " \t");
+        size_t length = strcspn(text, "\r\n");
+        if (length > 0) {
+            buf_append_string(out, !any ? "" : indented && explaining ? " " : "; ");
+            buf_append(out, text, length < LINE_MAX_BYTES ? length : LINE_MAX_BYTES);
+            any = true;
+            explaining = indented;
         }
-        buf_append(out, start, line < LINE_MAX_BYTES ? line : LINE_MAX_BYTES);
-        if (*text != '\0' && line > 0) {
-            buf_append_string(out, "; ");
-        }
+        text += length;
+        text += strspn(text, "\r\n");
     }
 }
 

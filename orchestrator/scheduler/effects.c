@@ -125,7 +125,7 @@ static void on_committed(struct scheduler *s, struct held *h, const struct store
         return;
     }
     if (verdict->dropped || verdict->verdict.answer == STORE_REFUSED || !verdict->verdict.running) {
-        s->done_tasks += !verdict->dropped && verdict->verdict.answer == STORE_ACCEPTED &&
+        s->done_tasks += !verdict->dropped && verdict->verdict.answer != STORE_REFUSED &&
                          h->stage->position + 1 == h->stage->pipeline->stage_count;
         held_leave(s, h);
         return;

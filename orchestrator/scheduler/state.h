@@ -150,6 +150,7 @@ struct scheduler {
     int chain_limit; /* 0: none; else the most chains a tick may carry while one with bad content is searched */
 
     bool reconcile_in_flight;
+    int64_t tick_not_before_ms; /* after a failure */
     int64_t told_at_ms, reconcile_at_ms, reconcile_soon_until_ms;
 
     void (*closed)(void *context);

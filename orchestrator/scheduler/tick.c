@@ -329,6 +329,9 @@ static void on_tick(void *context, const struct store_tick_answer *answer) {
     } else {
         if (answer->code == STATUS_INVALID || answer->code == STATUS_LIMIT) {
             on_bad_content(s, answer);
+        } else if (!status_is_transient(answer->code) && answer->code != STATUS_CONFLICT) {
+            log_event(LOG_ERROR, "tick.failed", "chains=%d claims=%d reason=%s", s->tick_chains, s->tick_claims,
+                      log_text(answer->error.text));
         }
         for (int i = 0; i < s->tick_chains; i++) {
             held_free_if_lost(s, s->tick_held[i]);
@@ -339,6 +342,9 @@ static void on_tick(void *context, const struct store_tick_answer *answer) {
         }
         s->reconcile_soon_until_ms = now + RECONCILE_SOON_FOR_MS;
         s->reconcile_at_ms = 0;
+        s->tick_not_before_ms = answer->code == STATUS_INVALID           ? now
+                                : status_is_transient(answer->code) ? now + PLAN_POLL_FIRST_MS
+                                                                    : now + PLAN_POLL_MAX_MS;
     }
     for (int i = 0; i < s->tick_claims; i++) {
         s->tick_stages[i]->asked = 0;
@@ -415,6 +421,10 @@ void tick_turn(struct scheduler *s, int64_t now, int64_t *next_ms) {
         if (s->reconcile_in_flight) {
             return;
         }
+    }
+    if (now < s->tick_not_before_ms) {
+        *next_ms = earlier(*next_ms, s->tick_not_before_ms);
+        return;
     }
     send_tick(s, now);
     if (s->tick_in_flight) {

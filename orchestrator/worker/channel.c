@@ -86,7 +86,7 @@ bool channel_try_send(const char *bytes, size_t length) {
 static void wait_readable(void) {
     for (;;) {
         struct pollfd node = {.fd = LIFELINE_FD, .events = POLLIN};
-        int ready = poll(&node, 1, lifeline_check_lease());
+        int ready = poll(&node, 1, lifeline_check());
         if (ready > 0) {
             return;
         }

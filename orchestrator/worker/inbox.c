@@ -57,8 +57,12 @@ static char *next_frame(struct wire_frame *frame) {
 
 enum status inbox_wait_hello(struct wire_hello *hello, struct error *err) {
     struct wire_frame frame;
-    next_frame(&frame); /* kept: the texts in `hello` are borrowed from it */
-    return wire_get_hello(&frame, hello, err);
+    char *bytes = next_frame(&frame);
+    enum status status = wire_get_hello(&frame, hello, err);
+    if (status != STATUS_OK) {
+        free(bytes);
+    }
+    return status; /* the texts in `hello` are borrowed from the bytes, which stay */
 }
 
 /* ---- the reading thread ---- */

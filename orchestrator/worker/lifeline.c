@@ -19,7 +19,7 @@
 
 /* poll() measures without the time that a machine is suspended, the lease with it: look this often.
  */
-enum { LEASE_LOOK_MS = 1000 };
+enum { LOOK_MS = 1000 };
 
 static pid_t own_pid, parent_pid;
 static bool leads_group;
@@ -92,12 +92,12 @@ void lifeline_set_lease_end(int64_t lease_end_ms) {
     atomic_store(&lease_end, lease_end_ms);
 }
 
-int lifeline_check_lease(void) {
+int lifeline_check(void) {
     int64_t end = atomic_load(&lease_end), now = clock_now_ms(&clock_boottime);
-    if (now >= end) {
+    if (now >= end || getppid() != parent_pid) {
         lifeline_end();
     }
-    return end - now < LEASE_LOOK_MS ? (int)(end - now) : LEASE_LOOK_MS;
+    return end - now < LOOK_MS ? (int)(end - now) : LOOK_MS;
 }
 
 void lifeline_set_busy(bool busy) {

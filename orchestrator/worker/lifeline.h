@@ -22,9 +22,9 @@ _Noreturn void lifeline_end(void);
 
 /* Units: ms of CLOCK_BOOTTIME; INT64_MAX: no end. */
 void lifeline_set_lease_end(int64_t lease_end_ms);
-/* Ends the group when the lease has ended, else how long poll() may sleep before the next look.
- * Units: ms. */
-int lifeline_check_lease(void);
+/* Ends the group when the lease has ended or the parent is another, else how long poll() may sleep
+ * before the next look. Units: ms. */
+int lifeline_check(void);
 
 /* While a handler runs, SIGTERM is noted and the handler can ask for it; at any other time it ends
  * this process. */

@@ -241,12 +241,10 @@ static enum status progress(struct worker *worker, const struct wire_frame *fram
     if (head == NULL || head->id != message.run) {
         return STATUS_OK; /* a thread of the handler that outlived its run */
     }
-    double fraction = message.fraction >= 0.0 ? message.fraction : 0.0; /* not a number: 0 */
     struct buf text;
     buf_init(&text, PROGRESS_TEXT_MAX_BYTES);
     utf8_sanitize(&text, message.text.data, message.text.length, PROGRESS_TEXT_MAX_BYTES);
-    worker->events.progress(worker->events.context, head, fraction < 1.0 ? fraction : 1.0,
-                            text.data);
+    worker->events.progress(worker->events.context, head, message.fraction, text.data);
     buf_finish(&text);
     return STATUS_OK;
 }

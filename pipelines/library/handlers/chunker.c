@@ -5,9 +5,8 @@
 #include "sentence.h"
 #include "utf8.h"
 
-enum { MARKS_MAX = 16 };
-
-/* The last place of each kind within reach at which a piece could end; offset 0 means there is none. */
+/* The last place of each kind within reach at which a piece could end; offset 0 means there is
+ * none. */
 struct cuts {
     size_t paragraph, sentence, line, word, anywhere;
     size_t paragraph_chars, sentence_chars, line_chars; /* characters before it */
@@ -32,8 +31,8 @@ void chunker_init(struct chunker *chunker, const char *text, size_t length, size
     }
 }
 
-/* Notes what could end before `at`, `chars` characters from the beginning. `before` and `code` are the characters around
- * it. */
+/* Notes what could end before `at`, `chars` characters from the beginning. `before` and `code` are
+ * the characters around it. */
 static void note_cuts(const struct chunker *chunker, struct cuts *cuts, size_t at, size_t chars,
                       uint32_t before, uint32_t code) {
     if (!is_attached(code) && before != 0x200D) {
@@ -69,7 +68,8 @@ static size_t choose(const struct cuts *cuts, size_t size) {
     return cuts->word > 0 ? cuts->word : cuts->anywhere;
 }
 
-/* Where the piece that begins at `start` ends. */
+/* Where the piece that begins at `start` ends: behind what is covered, so that each brings
+ * something new. */
 static size_t find_end(const struct chunker *chunker, size_t start) {
     struct cuts cuts = {0};
     size_t at = start;
@@ -79,7 +79,7 @@ static size_t find_end(const struct chunker *chunker, size_t start) {
         if (taken == 0) {
             return chunker->length; /* the end of the text is within reach */
         }
-        if (chars > 0) {
+        if (at > start && at > chunker->covered) {
             note_cuts(chunker, &cuts, at, chars, before, code);
         }
         if (chars == chunker->size) {
@@ -99,8 +99,8 @@ static size_t skip_blanks(const struct chunker *chunker, size_t at) {
     return at;
 }
 
-/* Goes back from `end` by at most `overlap` characters, to the first beginning of a sentence there, or else of a word.
- * Always behind `start`: each piece brings something new. */
+/* Goes back from `end` by at most `overlap` characters, to the first beginning of a sentence there,
+ * or else of a word. */
 static size_t find_overlap(const struct chunker *chunker, size_t start, size_t end) {
     size_t at = end, sentence = end, word = end;
     for (size_t chars = 0; chars < chunker->overlap && at > start; chars++) {
@@ -141,6 +141,7 @@ bool chunker_next(struct chunker *chunker, const char **piece, size_t *length) {
     if (chunker->next >= end) {
         chunker->next = after;
     }
+    chunker->covered = end;
     *piece = chunker->text + start;
     *length = end - start;
     return true;

@@ -1,8 +1,9 @@
 /* clean.h - makes extracted text readable, and storable as jsonb and text.
  *
- * Takes well-formed UTF-8, piece by piece. Control characters, NUL, byte order marks, soft hyphens, zero-width spaces,
- * direction marks and noncharacters are dropped; all kinds of blanks become a space, all kinds of line ends a newline;
- * no line begins or ends with a space, no two spaces and no more than two newlines follow one another.
+ * Takes well-formed UTF-8, piece by piece. Control characters, NUL, byte order marks, soft hyphens,
+ * zero-width spaces, direction marks and noncharacters are dropped; all kinds of blanks become a
+ * space, all kinds of line ends a newline; no line begins or ends with a space, no two spaces and
+ * no more than two newlines follow one another.
  */
 #ifndef LIBRARY_CLEAN_H
 #define LIBRARY_CLEAN_H
@@ -14,8 +15,8 @@
 
 struct cleaner {
     struct text *out;
-    int newlines;    /* owed before the next visible character: 0 to 2 */
-    bool space;      /* owed as well, when no newline is */
+    int newlines;      /* owed before the next visible character: 0 to 2 */
+    bool space;        /* owed as well, when no newline is */
     bool after_return; /* the last character was CR: an LF belongs to it */
 };
 

@@ -18,15 +18,16 @@ static enum outcome check_text(const struct text *text, size_t max_bytes, struct
     case TEXT_FINE:
         return OUTCOME_OK;
     case TEXT_TOO_LONG:
-        return because(reason, OUTCOME_BAD, "the text is longer than the limit (max_text) of %zu bytes",
-                       max_bytes);
+        return because(reason, OUTCOME_BAD,
+                       "the text is longer than the limit (max_text) of %zu bytes", max_bytes);
     case TEXT_NO_MEMORY:
         break;
     }
     return because(reason, OUTCOME_LATER, "there is not enough memory for the text");
 }
 
-/* Markdown's first heading is the title of a plain text; other texts have none that could be told from a first line. */
+/* Markdown's first heading is the title of a plain text; other texts have none that could be told
+ * from a first line. */
 static void take_heading(const struct text *text, struct text *title) {
     const char *line = text_string(text);
     if (strncmp(line, "# ", 2) == 0) {
@@ -34,7 +35,8 @@ static void take_heading(const struct text *text, struct text *title) {
     }
 }
 
-/* libxml2 ends at a NUL and stumbles over what XML forbids, so those are dropped before it sees them. */
+/* libxml2 ends at a NUL and stumbles over what XML forbids, so those are dropped before it sees
+ * them. */
 static void drop_controls(struct text *text) {
     size_t kept = 0;
     for (size_t i = 0; i < text->length; i++) {
@@ -99,9 +101,9 @@ static void set_title(struct document *document, const struct text *said, const 
     }
 }
 
-enum outcome document_read(const char *bytes, size_t length, const char *path, size_t max_text_bytes,
-                           const struct pdf_watch *watch, struct document *document,
-                           struct reason *reason) {
+enum outcome document_read(const char *bytes, size_t length, const char *path,
+                           size_t max_text_bytes, const struct pdf_watch *watch,
+                           struct document *document, struct reason *reason) {
     *document = (struct document){0};
     text_init(&document->text, max_text_bytes);
     enum outcome outcome = sniff(bytes, length, base_name(path), &document->format, reason);

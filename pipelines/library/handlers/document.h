@@ -1,4 +1,5 @@
-/* document.h - bytes in, a document out: the whole of the extract stage but for the file and the SDK. */
+/* document.h - bytes in, a document out: the whole of the extract stage but for the file and the
+ * SDK. */
 #ifndef LIBRARY_DOCUMENT_H
 #define LIBRARY_DOCUMENT_H
 
@@ -17,11 +18,11 @@ struct document {
     struct text text;             /* cleaned; may be empty */
 };
 
-/* `path` is only read for the file's name: its extension helps to tell the format, and it is the title when the document
- * has none. Finish `document` whatever is returned. */
-enum outcome document_read(const char *bytes, size_t length, const char *path, size_t max_text_bytes,
-                           const struct pdf_watch *watch, struct document *document,
-                           struct reason *reason);
+/* `path` is only read for the file's name: its extension helps to tell the format, and it is the
+ * title when the document has none. Finish `document` whatever is returned. */
+enum outcome document_read(const char *bytes, size_t length, const char *path,
+                           size_t max_text_bytes, const struct pdf_watch *watch,
+                           struct document *document, struct reason *reason);
 void document_finish(struct document *document);
 
 #endif

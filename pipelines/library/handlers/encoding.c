@@ -75,19 +75,31 @@ static const char *superset_of(const char *name) {
     static const struct {
         const char *declared, *meant;
     } table[] = {
-        {"iso-8859-1", "windows-1252"},   {"iso8859-1", "windows-1252"},
-        {"latin1", "windows-1252"},       {"latin-1", "windows-1252"},
-        {"us-ascii", "windows-1252"},     {"ascii", "windows-1252"},
-        {"cp1252", "windows-1252"},       {"iso-8859-9", "windows-1254"},
-        {"shift_jis", "cp932"},           {"shift-jis", "cp932"},
-        {"x-sjis", "cp932"},              {"sjis", "cp932"},
-        {"gb2312", "gb18030"},            {"gbk", "gb18030"},
-        {"x-gbk", "gb18030"},             {"euc-kr", "cp949"},
-        {"ks_c_5601-1987", "cp949"},      {"big5", "big5-hkscs"},
-        {"x-mac-roman", "macintosh"},     {"utf8", "utf-8"},
+        {"iso-8859-1", "windows-1252"},
+        {"iso8859-1", "windows-1252"},
+        {"latin1", "windows-1252"},
+        {"latin-1", "windows-1252"},
+        {"us-ascii", "windows-1252"},
+        {"ascii", "windows-1252"},
+        {"cp1252", "windows-1252"},
+        {"iso-8859-9", "windows-1254"},
+        {"shift_jis", "cp932"},
+        {"shift-jis", "cp932"},
+        {"x-sjis", "cp932"},
+        {"sjis", "cp932"},
+        {"gb2312", "gb18030"},
+        {"gbk", "gb18030"},
+        {"x-gbk", "gb18030"},
+        {"euc-kr", "cp949"},
+        {"ks_c_5601-1987", "cp949"},
+        {"big5", "big5-hkscs"},
+        {"x-mac-roman", "macintosh"},
+        {"utf8", "utf-8"},
         /* It was just read byte by byte, so it cannot be UTF-16. */
-        {"utf-16", "utf-8"},              {"utf-16le", "utf-8"},
-        {"utf-16be", "utf-8"},            {"utf-32", "utf-8"},
+        {"utf-16", "utf-8"},
+        {"utf-16le", "utf-8"},
+        {"utf-16be", "utf-8"},
+        {"utf-32", "utf-8"},
         {"unicode", "utf-8"},
     };
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
@@ -132,8 +144,8 @@ static bool is_blank(char c) {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f';
 }
 
-/* Takes the name behind "charset" or "encoding": = then a value, quoted or not. Only harmless characters are let through:
- * the name goes to iconv_open. */
+/* Takes the name behind "charset" or "encoding": = then a value, quoted or not. Only harmless
+ * characters are let through: the name goes to iconv_open. */
 static bool take_name(const char *at, const char *end, char name[ENCODING_NAME_MAX + 1]) {
     while (at < end && is_blank(*at)) {
         at++;
@@ -147,7 +159,8 @@ static bool take_name(const char *at, const char *end, char name[ENCODING_NAME_M
     size_t length = 0;
     for (; at < end && length < ENCODING_NAME_MAX; at++) {
         char c = *at >= 'A' && *at <= 'Z' ? (char)(*at - 'A' + 'a') : *at;
-        bool allowed = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || strchr("-_.:", c) != NULL;
+        bool allowed =
+            (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || strchr("-_.:", c) != NULL;
         if (!allowed || c == '\0') {
             break;
         }
@@ -184,7 +197,8 @@ void encoding_declared(const char *bytes, size_t length, char name[ENCODING_NAME
         }
         if (end - at >= 5 && memcmp(at, "<?xml", 5) == 0) {
             word = "encoding";
-        } else if (end - at >= 6 && strncasecmp(at, "<meta", 5) == 0 && (is_blank(at[5]) || at[5] == '/')) {
+        } else if (end - at >= 6 && strncasecmp(at, "<meta", 5) == 0 &&
+                   (is_blank(at[5]) || at[5] == '/')) {
             word = "charset";
         }
         const char *close = tag_end(at, end);
@@ -216,7 +230,8 @@ void encoding_to_utf8(const char *bytes, size_t length, bool declares, struct te
         from_windows_1252(bytes, length, out);
         return;
     }
-    /* "utf-8" is often written over pages that are not: it is looked at as if nothing had been declared. */
+    /* "utf-8" is often written over pages that are not: it is looked at as if nothing had been
+     * declared. */
     if (name[0] != '\0' && strcmp(name, "utf-8") != 0 && from_named(name, bytes, length, out)) {
         return;
     }

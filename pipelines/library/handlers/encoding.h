@@ -1,8 +1,8 @@
 /* encoding.h - bytes of unknown encoding as UTF-8.
  *
- * In this order: a byte order mark (UTF-8, UTF-16); what an HTML page declares in its first 4 KB; UTF-8, when more of the
- * bytes above 0x7F form UTF-8 than do not; else Windows-1252, in which any bytes are text. What cannot be decoded
- * becomes U+FFFD, so the result is always well-formed.
+ * In this order: a byte order mark (UTF-8, UTF-16); what an HTML page declares in its first 4 KB;
+ * UTF-8, when more of the bytes above 0x7F form UTF-8 than do not; else Windows-1252, in which any
+ * bytes are text. What cannot be decoded becomes U+FFFD, so the result is always well-formed.
  */
 #ifndef LIBRARY_ENCODING_H
 #define LIBRARY_ENCODING_H

@@ -79,7 +79,8 @@ static enum outcome no_access(const char *path, int error, struct reason *reason
         if (lstat(path, &info) == 0 && S_ISLNK(info.st_mode)) {
             return because(reason, OUTCOME_BAD, "is a link to a file that does not exist");
         }
-        return because(reason, OUTCOME_BAD, "the file is gone: it was moved or removed after it was found");
+        return because(reason, OUTCOME_BAD,
+                       "the file is gone: it was moved or removed after it was found");
     case ELOOP:
         return because(reason, OUTCOME_BAD, "is a link that leads back to itself");
     case EACCES:
@@ -100,8 +101,9 @@ static enum outcome check(const struct stat *info, int64_t max_bytes, struct rea
     }
     if (info->st_size > max_bytes) {
         char size[32], limit[32];
-        return because(reason, OUTCOME_BAD, "the file is too large: it has %s, the limit (max_size) is %s",
-                       file_size_in_words(info->st_size, size), file_size_in_words(max_bytes, limit));
+        return because(
+            reason, OUTCOME_BAD, "the file is too large: it has %s, the limit (max_size) is %s",
+            file_size_in_words(info->st_size, size), file_size_in_words(max_bytes, limit));
     }
     return OUTCOME_OK;
 }
@@ -130,8 +132,9 @@ static enum outcome read_all(int fd, int64_t max_bytes, struct text *bytes, stru
         }
         if (bytes->state == TEXT_TOO_LONG) { /* it grew since its size was asked */
             char limit[32];
-            outcome = because(reason, OUTCOME_BAD, "the file is too large: the limit (max_size) is %s",
-                              file_size_in_words(max_bytes, limit));
+            outcome =
+                because(reason, OUTCOME_BAD, "the file is too large: the limit (max_size) is %s",
+                        file_size_in_words(max_bytes, limit));
         } else if (bytes->state == TEXT_NO_MEMORY) {
             outcome = because(reason, OUTCOME_LATER, "there is not enough memory to read the file");
         }
@@ -140,7 +143,8 @@ static enum outcome read_all(int fd, int64_t max_bytes, struct text *bytes, stru
     return outcome;
 }
 
-static enum outcome read_open(int fd, int64_t max_bytes, struct text *bytes, struct reason *reason) {
+static enum outcome read_open(int fd, int64_t max_bytes, struct text *bytes,
+                              struct reason *reason) {
     struct stat before, after;
     if (fstat(fd, &before) != 0) {
         return because(reason, OUTCOME_LATER, "the file cannot be read now: %s", strerror(errno));
@@ -161,9 +165,11 @@ static enum outcome read_open(int fd, int64_t max_bytes, struct text *bytes, str
     return OUTCOME_OK;
 }
 
-enum outcome file_read(const char *path, int64_t max_bytes, struct text *bytes, struct reason *reason) {
-    /* Looked at before it is opened: opening a device may already do something. Looked at again afterwards: it may have
-     * been replaced in between; O_NONBLOCK is for a FIFO that was put there. */
+enum outcome file_read(const char *path, int64_t max_bytes, struct text *bytes,
+                       struct reason *reason) {
+    /* Looked at before it is opened: opening a device may already do something. Looked at again
+     * afterwards: it may have been replaced in between; O_NONBLOCK is for a FIFO that was put
+     * there. */
     text_init(bytes, (size_t)max_bytes);
     struct stat info;
     if (stat(path, &info) != 0) {

@@ -1,6 +1,8 @@
 #include "html.h"
 
 #include <libxml/HTMLparser.h>
+#include <libxml/parserInternals.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +10,8 @@
 
 #include "clean.h"
 
-/* libxml2 looks through all open tags at many an end tag; without a limit a hostile page could make that quadratic. */
+/* libxml2 looks through all open tags at many an end tag; without a limit a hostile page could make
+ * that quadratic. */
 enum { OPEN_TAGS_MAX = 10000, TITLE_MAX = 64 * 1024 };
 
 enum role {
@@ -60,7 +63,7 @@ struct page {
     htmlParserCtxtPtr parser;
     struct cleaner body;
     struct text *title, heading;
-    bool with_noise;  /* second try: the page seemed to be nothing else */
+    bool with_noise; /* second try: the page seemed to be nothing else */
     bool saw_noise;
     int open;         /* tags that are open */
     int dropped_from; /* nothing counts until `open` is below this again; 0: it does count */
@@ -75,7 +78,8 @@ static int by_name(const void *key, const void *entry) {
 }
 
 static enum role role_of(const char *name) {
-    const struct tag *tag = bsearch(name, tags, sizeof tags / sizeof tags[0], sizeof tags[0], by_name);
+    const struct tag *tag =
+        bsearch(name, tags, sizeof tags / sizeof tags[0], sizeof tags[0], by_name);
     return tag == NULL ? ROLE_INLINE : tag->role;
 }
 
@@ -95,8 +99,8 @@ static bool has_word(const char *list, const char *const *words) {
 
 /* What older pages and documentation tools write instead of <nav> and <footer>. */
 static bool is_marked_as_noise(const xmlChar **attributes) {
-    static const char *const classes[] = {"navheader",   "navfooter",     "navbar", "navigation",
-                                          "breadcrumb",  "breadcrumbs",   "nav",    "related",
+    static const char *const classes[] = {"navheader",     "navfooter",   "navbar", "navigation",
+                                          "breadcrumb",    "breadcrumbs", "nav",    "related",
                                           "sphinxsidebar", "skip-link",   "footer", NULL};
     static const char *const roles[] = {"navigation", "search", "contentinfo", NULL};
     for (; attributes != NULL && attributes[0] != NULL; attributes += 2) {
@@ -220,7 +224,8 @@ static void on_text(void *context, const xmlChar *text, int length) {
     }
 }
 
-static enum outcome parse(struct page *page, const char *utf8, size_t length, struct reason *reason) {
+static enum outcome parse(struct page *page, const char *utf8, size_t length,
+                          struct reason *reason) {
     xmlSAXHandler handler = {.startElement = on_start,
                              .endElement = on_end,
                              .characters = on_text,

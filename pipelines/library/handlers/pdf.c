@@ -34,9 +34,9 @@ void pdf_quiet(void) {
     }
 }
 
-/* Poppler rebuilds the index of a PDF whose end is missing and shows the pages it finds; half a document must not pass
- * for a whole one. A PDF made for the web says its length in front; any other has its end mark behind all else, so that
- * one without any was cut off. */
+/* Poppler rebuilds the index of a PDF whose end is missing and shows the pages it finds; half a
+ * document must not pass for a whole one. A PDF made for the web says its length in front; any
+ * other has its end mark behind all else, so that one without any was cut off. */
 static bool is_truncated(const char *bytes, size_t length) {
     size_t head = length < 1024 ? length : 1024;
     const char *linearized = memmem(bytes, head, "/Linearized", 11);
@@ -44,7 +44,8 @@ static bool is_truncated(const char *bytes, size_t length) {
         return memmem(bytes, length, "%%EOF", 5) == NULL;
     }
     const char *end = memmem(linearized, (size_t)(bytes + head - linearized), ">>", 2);
-    const char *said = end == NULL ? NULL : memmem(linearized, (size_t)(end - linearized), "/L ", 3);
+    const char *said =
+        end == NULL ? NULL : memmem(linearized, (size_t)(end - linearized), "/L ", 3);
     if (said == NULL) {
         return false;
     }
@@ -119,13 +120,15 @@ static enum outcome take_pages(PopplerDocument *document, const struct pdf_watch
     cleaner_init(&cleaner, text);
     for (int i = 0; i < pdf->pages; i++) {
         if (watch->page != NULL && !watch->page(watch->context, i, pdf->pages)) {
-            return because(reason, OUTCOME_LATER, "stopped before page %d of %d", i + 1, pdf->pages);
+            return because(reason, OUTCOME_LATER, "stopped before page %d of %d", i + 1,
+                           pdf->pages);
         }
         if (!take_page(document, i, &cleaner)) {
             pdf->unreadable_pages++;
         }
         if (text->state == TEXT_TOO_LONG) {
-            return because(reason, OUTCOME_BAD, "the PDF's text is longer than the limit (max_text)");
+            return because(reason, OUTCOME_BAD,
+                           "the PDF's text is longer than the limit (max_text)");
         }
         if (text->state == TEXT_NO_MEMORY) {
             return because(reason, OUTCOME_LATER, "there is not enough memory for the PDF's text");
@@ -138,7 +141,8 @@ static enum outcome take_pages(PopplerDocument *document, const struct pdf_watch
 }
 
 enum outcome pdf_read(const char *bytes, size_t length, const struct pdf_watch *watch,
-                      struct pdf *pdf, struct text *title, struct text *text, struct reason *reason) {
+                      struct pdf *pdf, struct text *title, struct text *text,
+                      struct reason *reason) {
     *pdf = (struct pdf){0};
     if (is_truncated(bytes, length)) {
         return because(reason, OUTCOME_BAD, "the PDF is truncated: its end is missing");

@@ -23,6 +23,7 @@ void pdf_quiet(void);
 
 /* Appends to `title` (what the document says of itself; may stay empty) and `text`. */
 enum outcome pdf_read(const char *bytes, size_t length, const struct pdf_watch *watch,
-                      struct pdf *pdf, struct text *title, struct text *text, struct reason *reason);
+                      struct pdf *pdf, struct text *title, struct text *text,
+                      struct reason *reason);
 
 #endif

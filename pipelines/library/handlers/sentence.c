@@ -6,7 +6,7 @@
 
 #include "utf8.h"
 
-enum { WORD_MAX = 12, CLOSERS_MAX = 4, ABBREVIATIONS_MAX = 64 };
+enum { WORD_MAX = 12, CLOSERS_MAX = 4 };
 
 static bool is_blank(uint32_t code) {
     return code == ' ' || code == '\n';
@@ -74,18 +74,17 @@ static bool is_word(char c) {
            ((unsigned char)c & 0x80) != 0 || c == '.';
 }
 
-/* Words that a name, a number or a reference follows, so that a capital letter behind their stop means nothing. Others,
- * like "etc.", end a sentence when a capital follows. */
+/* Words that a name, a number or a reference follows, so that a capital letter behind their stop
+ * means nothing. Others, like "etc.", end a sentence when a capital follows. */
 static bool is_abbreviation(const char *word, size_t length) {
     static const char *const list[] = {
-        "mr",   "mrs",  "ms",   "dr",   "prof", "st",   "sr",   "jr",   "rev",  "gen",  "col",
-        "sgt",  "capt", "lt",   "gov",  "sen",  "rep",  "hon",  "messrs", "mme", "mlle", "vs",
-        "cf",   "e.g",  "i.e",  "eg",   "ie",   "viz",  "fig",  "figs", "eq",   "eqs",  "sec",
-        "sect", "ch",   "chap", "vol",  "vols", "pp",   "ed",   "eds",  "ref",  "refs", "approx",
-        "ca",   "est",  "dept", "univ", "z.b",  "d.h",  "u.a",  "bzw",  "vgl",  "nr",   "abs",
-        "art",  "abb",  "tab",  "bd",   "kap",  "hr",   "fr",   "hrsg",
+        "mr",   "mrs",  "ms",   "dr",   "prof", "st",  "sr",  "jr",     "rev", "gen",  "col",
+        "sgt",  "capt", "lt",   "gov",  "sen",  "rep", "hon", "messrs", "mme", "mlle", "vs",
+        "cf",   "e.g",  "i.e",  "eg",   "ie",   "viz", "fig", "figs",   "eq",  "eqs",  "sec",
+        "sect", "ch",   "chap", "vol",  "vols", "pp",  "ed",  "eds",    "ref", "refs", "approx",
+        "ca",   "est",  "dept", "univ", "z.b",  "d.h", "u.a", "bzw",    "vgl", "nr",   "abs",
+        "art",  "abb",  "tab",  "bd",   "kap",  "hr",  "fr",  "hrsg",
     };
-    _Static_assert(sizeof list / sizeof list[0] <= ABBREVIATIONS_MAX, "a linear search is meant for few");
     for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
         if (strlen(list[i]) == length && strncasecmp(word, list[i], length) == 0) {
             return true;
@@ -94,7 +93,24 @@ static bool is_abbreviation(const char *word, size_t length) {
     return false;
 }
 
-/* The word that ends before the full stop at `stop` keeps its stop for itself. `next` is what follows the blank. */
+/* "U.S", "z.B": letters with stops between them. "5.4", "12": numbers of sections, ordinals; years
+ * are longer. */
+static bool is_dotted_or_ordinal(const char *word, size_t length) {
+    size_t digits = 0, dots = 0, run = 0, longest = 0;
+    for (size_t i = 0; i < length; i++) {
+        digits += is_digit((unsigned char)word[i]);
+        dots += word[i] == '.';
+        run = word[i] == '.' ? 0 : run + 1;
+        longest = run > longest ? run : longest;
+    }
+    if (digits + dots == length) {
+        return dots > 0 || length <= 2;
+    }
+    return dots > 0 && longest == 1;
+}
+
+/* The word that ends before the full stop at `stop` keeps its stop for itself. `next` is what
+ * follows the blank. */
 static bool is_stop_of_word(const char *text, size_t stop, uint32_t next) {
     size_t start = stop;
     while (start > 0 && stop - start <= WORD_MAX && is_word(text[start - 1])) {
@@ -105,20 +121,16 @@ static bool is_stop_of_word(const char *text, size_t stop, uint32_t next) {
     if (length == 0 || length > WORD_MAX) {
         return false;
     }
-    size_t digits = 0;
-    while (digits < length && is_digit((unsigned char)word[digits])) {
-        digits++;
+    if (is_digit(next) &&
+        ((length == 2 && strncasecmp(word, "no", 2) == 0) || (length <= 2 && word[0] == 'p'))) {
+        return true; /* "No. 7", "p. 12" */
     }
-    if (digits == length) { /* "3. Mai", "1. Open the file": ordinals; years and amounts are longer */
-        return length <= 2;
+    if (is_dotted_or_ordinal(word, length) || is_abbreviation(word, length)) {
+        return true;
     }
-    uint32_t first;
-    size_t taken = utf8_decode(word, length, &first);
-    if (taken == length) { /* an initial; but "I" and letters that are a word of their own may end a sentence */
-        return !is_lower(first) && first != 'I' && !is_digit(first);
-    }
-    bool number = strncasecmp(word, "no", length) == 0 || strncasecmp(word, "p", length) == 0;
-    return (number && is_digit(next)) || is_abbreviation(word, length);
+    /* An initial; but "I" and small letters may end a sentence. */
+    uint32_t first = 0;
+    return utf8_decode(word, length, &first) == length && !is_lower(first) && first != 'I';
 }
 
 bool sentence_ends(const char *text, size_t length, size_t at) {

@@ -49,7 +49,9 @@ static const char *known_binary(const char *bytes, size_t length) {
         {"%!PS", 4, "a PostScript program"},
         {"\x1F\x8B", 2, "a gzip archive"},
         {"BZh", 3, "a bzip2 archive"},
-        {"\xFD" "7zXZ", 5, "an xz archive"},
+        {"\xFD"
+         "7zXZ",
+         5, "an xz archive"},
         {"\x28\xB5\x2F\xFD", 4, "a zstd archive"},
         {"7z\xBC\xAF", 4, "a 7z archive"},
         {"\x89PNG", 4, "a PNG picture"},
@@ -58,7 +60,9 @@ static const char *known_binary(const char *bytes, size_t length) {
         {"II*\0", 4, "a TIFF picture"},
         {"MM\0*", 4, "a TIFF picture"},
         {"AT&TFORM", 8, "a DjVu document"},
-        {"\x7F" "ELF", 4, "a program"},
+        {"\x7F"
+         "ELF",
+         4, "a program"},
         {"SQLite format 3", 15, "an SQLite database"},
     };
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
@@ -69,8 +73,9 @@ static const char *known_binary(const char *bytes, size_t length) {
     return NULL;
 }
 
-/* Control characters that no text has. Some may stand in one all the same, so few of them, or a small share, pass: those
- * that pass are dropped. Bytes that are not UTF-8 make it likelier that this is not text. */
+/* Control characters that no text has. Some may stand in one all the same, so few of them, or a
+ * small share, pass: those that pass are dropped. Bytes that are not UTF-8 make it likelier that
+ * this is not text. */
 static bool looks_binary(const char *bytes, size_t length) {
     if (encoding_is_utf16(bytes, length)) {
         return false;
@@ -80,7 +85,8 @@ static bool looks_binary(const char *bytes, size_t length) {
     size_t odd = 0;
     for (size_t i = 0; i < length; i++) {
         unsigned char byte = (unsigned char)bytes[i];
-        bool unassigned = byte == 0x81 || byte == 0x8D || byte == 0x8F || byte == 0x90 || byte == 0x9D;
+        bool unassigned =
+            byte == 0x81 || byte == 0x8D || byte == 0x8F || byte == 0x90 || byte == 0x9D;
         odd += (byte < 0x20 && (byte < '\b' || byte > '\r') && byte != 0x1B) || byte == 0x7F ||
                (unassigned && !is_utf8);
     }
@@ -157,7 +163,8 @@ enum outcome sniff(const char *bytes, size_t length, const char *name, enum form
         return because(reason, OUTCOME_BAD, "the file is named .pdf, but it is not a PDF");
     }
     if (looks_binary(bytes, length)) {
-        return because(reason, OUTCOME_BAD, "the file is not text, HTML or PDF: it holds binary data");
+        return because(reason, OUTCOME_BAD,
+                       "the file is not text, HTML or PDF: it holds binary data");
     }
     bool is_html = encoding_is_utf16(bytes, length) ? begins_as_wide_html(bytes, length)
                                                     : begins_as_html(bytes, length);

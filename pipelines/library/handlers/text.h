@@ -1,7 +1,8 @@
 /* text.h - a growing string with a hard limit.
  *
- * The first append that does not fit sets `state`; it and all later ones are dropped, and the caller looks once at the
- * end. `data` is NUL-terminated, and never NULL as long as `state` is TEXT_FINE and something was appended.
+ * The first append that does not fit sets `state`; it and all later ones are dropped, and the
+ * caller looks once at the end. `data` is NUL-terminated, and never NULL as long as `state` is
+ * TEXT_FINE and something was appended.
  */
 #ifndef LIBRARY_TEXT_H
 #define LIBRARY_TEXT_H

@@ -1,7 +1,7 @@
 #include "utf8.h"
 
-/* What the first byte says: the length, and the second byte's range, which keeps out overlong forms, surrogates and what
- * lies above U+10FFFF. */
+/* What the first byte says: the length, and the second byte's range, which keeps out overlong
+ * forms, surrogates and what lies above U+10FFFF. */
 struct lead {
     size_t count;
     unsigned char low, high;

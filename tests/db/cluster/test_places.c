@@ -111,7 +111,9 @@ static char *home_of(const char *option) {
     struct buf path;
     buf_init(&path, 4096);
     ASSERT_OK(cluster_home(option, &path, err));
-    return buf_take(&path);
+    char *home_path = buf_take(&path);
+    buf_finish(&path);
+    return home_path;
 }
 
 static void expect_home(const char *option, const char *expected, mode_t mode) {

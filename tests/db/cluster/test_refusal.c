@@ -109,7 +109,7 @@ Test(cluster_refusal, server_that_does_not_start_tells_why) {
     expect_refused(STATUS_UNAVAILABLE, "did not start", "postgresql.auto.conf");
     file_write(in_home("pg/postgresql.auto.conf"), "", server_uid(), 0600);
     cr_assert_eq(unlink(in_home("pg/global/pg_control")), 0);
-    expect_refused(STATUS_UNAVAILABLE, "did not start", "pg_control");
+    expect_refused(STATUS_UNAVAILABLE, "did not start", "could not find the database system");
 }
 
 Test(cluster_refusal, home_that_others_may_write_to) {

@@ -13,6 +13,8 @@
 
 enum { TICK_MS = 5, ANSWER_DEADLINE_MS = 30000 };
 
+static struct buf captured;
+
 static void on_tick(uv_timer_t *timer) {
     struct link *link = timer->data;
     int64_t now = clock_now_ms(&clock_boottime);
@@ -58,6 +60,9 @@ static void on_closed(void *context, struct db_conn *conn) {
 }
 
 void link_open(struct link *link, uv_loop_t *loop, const struct conn_options *options) {
+    if (captured.data == NULL) {
+        log_set_level(LOG_ERROR);
+    }
     link->owns_loop = loop == NULL;
     link->loop = loop != NULL ? loop : mem_alloc(sizeof *link->loop);
     if (link->owns_loop) {
@@ -81,10 +86,15 @@ void link_open_url(struct link *link, const char *url) {
     link_wait(link, &link->ups, 1, ANSWER_DEADLINE_MS);
 }
 
+void link_begin_close(struct link *link) {
+    link->closing = true;
+    conn_close(link->conn);
+    cr_assert_not(link->closed, "closed within conn_close");
+}
+
 void link_close(struct link *link) {
-    if (link->conn != NULL && !link->closed) {
-        conn_close(link->conn);
-        cr_assert_not(link->closed);
+    if (!link->closing) {
+        link_begin_close(link);
     }
     int64_t deadline = clock_now_ms(&clock_boottime) + ANSWER_DEADLINE_MS;
     while (!link->closed) {
@@ -191,8 +201,6 @@ int link_backend(struct link *link) {
     cr_assert_eq(link_ask_text(link, "select pg_backend_pid()"), STATUS_OK);
     return (int)strtol(link->value, NULL, 10);
 }
-
-static struct buf captured;
 
 static void on_line(void *context, enum log_level level, const char *line) {
     (void)context;

@@ -15,7 +15,7 @@ struct link {
 
     struct db_conn *conn;
     int ups, downs, notifications, answers;
-    bool closed;
+    bool closing, closed;
     struct error why;   /* of the last `down` */
     char channel[64];   /* of the last notification */
     /* Called from within the callbacks, when set. */
@@ -36,7 +36,8 @@ struct link {
 /* `options` may leave out role, clock and random. `loop` NULL: one of its own. */
 void link_open(struct link *link, uv_loop_t *loop, const struct conn_options *options);
 void link_open_url(struct link *link, const char *url); /* and waits until it is up */
-void link_close(struct link *link);                     /* and waits for `closed`; frees a loop of its own */
+void link_begin_close(struct link *link);               /* may be left out */
+void link_close(struct link *link);                     /* waits for `closed`; frees a loop of its own */
 
 /* Runs the loop until `*number` is at least `least`; fails the test at the deadline. */
 void link_wait(struct link *link, const int *number, int least, int64_t deadline_ms);

@@ -212,6 +212,15 @@ Test(worker_life, hears_it_of_runs_that_wait_in_its_queue) {
     rig_want_failure(&rig, 3, WIRE_RETRY, "cancelled");
 }
 
+/* Of the signals 1 to 31: the C library's posix_spawn ignores two of its own above them. */
+static unsigned long signal_set(const char *output, const char *name) {
+    char key[32];
+    snprintf(key, sizeof key, "\"%s\":\"", name);
+    const char *at = strstr(output, key);
+    cr_assert_not_null(at, "%s", output);
+    return strtoul(at + strlen(key), NULL, 16) & 0x7FFFFFFF;
+}
+
 Test(worker_life, has_descriptors_0_to_4_and_default_signals) {
     int lock = open("/dev/null", O_RDWR | O_CLOEXEC), foreign = fcntl(lock, F_DUPFD_CLOEXEC, 100);
     rig_start_like(&rig, &(struct rig_setup){.lock_fd = lock, .foreign_fd = foreign});
@@ -226,8 +235,8 @@ Test(worker_life, has_descriptors_0_to_4_and_default_signals) {
     const char *output = result.output.data;
     cr_assert_not_null(strstr(output, "\"descriptors\":[0,1,2,3,4]"), "%s", output);
     cr_assert_not_null(strstr(output, "\"core\":0"), "%s", output);
-    cr_assert_not_null(strstr(output, "\"ignored\":\"0000000000000000\""), "%s", output);
-    cr_assert_not_null(strstr(output, "\"blocked\":\"0000000000000000\""), "%s", output);
+    cr_assert_eq(signal_set(output, "ignored"), 0, "%s", output);
+    cr_assert_eq(signal_set(output, "blocked"), 0, "%s", output);
     /* A program it executes: the lock is inherited, the way to the node is not (3 is what ls itself
      * opened). */
     cr_assert_not_null(strstr(output, "\"child_fds\":\"0 1 2 3 4 \""), "%s", output);
@@ -281,7 +290,7 @@ Test(worker_life, malformed_messages_end_it_with_status_4) {
         bool after_ready;
         const char *printed;
     } cases[] = {
-        {"GET / HTTP/1.0\r\n", 16, false, "the node sent a frame of the unknown type 12064"},
+        {"GET / HTTP/1.0\r\n", 16, false, "the node sent a frame of the unknown type 8239"},
         {"\0\0\0\0\1\0\0\0", 8, false, "the node sent a malformed HELLO message"},
         {"\0\0\0\0\5\0\0\0", 8, false, "the node sent a malformed HELLO message"},
         {"\1\0\0\0\2\0\0\0x", 9, true, "the node sent a malformed RUN message"},

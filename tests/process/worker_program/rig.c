@@ -76,6 +76,8 @@ void rig_start_like(struct rig *rig, const struct rig_setup *setup) {
     }
     if (setup->lock_fd != 0) {
         posix_spawn_file_actions_adddup2(&actions, setup->lock_fd, LOCK_FD);
+    } else {
+        posix_spawn_file_actions_addclose(&actions, LOCK_FD);
     }
     posix_spawn_file_actions_adddup2(&actions, setup->without_socket ? null : channel[1],
                                      CHANNEL_FD);

@@ -149,7 +149,9 @@ static void on_destroyed(void *context) {
 }
 
 void rig_finish(struct rig *rig) {
-    rig->ops.close(rig->pool);
+    if (rig->closed_count == 0) {
+        rig->ops.close(rig->pool);
+    }
     rig_wait(rig, is_closed);
     workers_destroy(rig->workers, on_destroyed, rig);
     rig_wait(rig, is_destroyed);

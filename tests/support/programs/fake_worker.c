@@ -378,11 +378,11 @@ static void run_progress(const struct wire_run *run, long argument) {
     (void)argument;
     struct buf *out = fresh_out();
     const struct wire_progress half = {.run = run->run, .fraction = 0.5, .text = text("half\nway")};
-    const struct wire_progress odd = {.run = run->run, .fraction = 1.0 / 0.0, .text = text("")};
+    const struct wire_progress all = {.run = run->run, .fraction = 1.0, .text = text("")};
     const struct wire_progress foreign = {.run = run->run + 1, .fraction = 0.9, .text = text("no")};
     const struct wire_log line = {.run = run->run, .text = text("a line of the handler's")};
     check(wire_put_progress(out, &half, NULL));
-    check(wire_put_progress(out, &odd, NULL));
+    check(wire_put_progress(out, &all, NULL));
     check(wire_put_progress(out, &foreign, NULL));
     check(wire_put_log(out, &line, NULL));
     send_buf(out);

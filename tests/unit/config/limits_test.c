@@ -132,27 +132,27 @@ Test(config_limits, file_full_of_keys) {
     for (int i = 0; text.length < FILE_MAX - 16; i++) {
         buf_append_format(&text, "%x:\n", (unsigned)i);
     }
-    expect_refused("keys", &text, "the file has more than 50000 values");
+    expect_refused("keys", &text, "the file has more than 20000 values");
     buf_finish(&text);
 
     buf_init(&text, SIZE_MAX);
-    for (int i = 0; i < 24000; i++) {
+    for (int i = 0; i < 9000; i++) {
         buf_append_format(&text, "k%d: 1\n", i);
     }
-    expect_refused("unknown keys", &text, "23902 more mistakes are not shown");
+    expect_refused("unknown keys", &text, "8902 more mistakes are not shown");
     buf_finish(&text);
 
-    repeat(&text, "", "a: 1\n", 24000);
+    repeat(&text, "", "a: 1\n", 9000);
     expect_refused("one key", &text, "the key 'a' is given twice, first at x:1:1");
     buf_finish(&text);
 
     buf_init(&text, SIZE_MAX);
     buf_append_string(&text, start);
-    for (int i = 24000; i > 0; i--) {
+    for (int i = 9000; i > 0; i--) {
         buf_append_format(&text, "      k%d: 1\n", i);
     }
-    buf_append_string(&text, "      k12000: 1\n");
-    expect_refused("keys of with", &text, "the key 'k12000' is given twice, first at x:12006:7");
+    buf_append_string(&text, "      k5000: 1\n");
+    expect_refused("keys of with", &text, "the key 'k5000' is given twice, first at x:4006:7");
     buf_finish(&text);
 }
 
@@ -208,7 +208,7 @@ Test(config_limits, files_full_of_one_thing) {
         {"carriage returns", "a: b", "\r", "x:1:1: unknown key 'a'"},
         {"comments", "a: b\n", "#\n", "x:1:1: unknown key 'a'"},
         {"a comment", "a: b #", "#", "x:1:1: unknown key 'a'"},
-        {"values", "a: [", "a,", "the file has more than 50000 values"},
+        {"values", "a: [", "a,", "the file has more than 20000 values"},
         {"nothing", "a: [", ",", "not YAML"},
         {"quotes", "a: ", "'", "not YAML: found unexpected end of stream"},
         {"colons", "a:", ": ", "not YAML: mapping values are not allowed"},
@@ -216,10 +216,8 @@ Test(config_limits, files_full_of_one_thing) {
         {"open keys", "[", "a ", "not YAML"},
         {"merge keys", "", "<<: a\n", "merge keys ('<<') are not allowed"},
         {"lists as keys", "", "? [a]\n", "a key must be text"},
-        {"tabs", "a:\n", "\t", "x:1:1: unknown key 'a'"},
-        {"block headers", "a:\n", " - |\n", "the file has more than 50000 values"},
-        {"unknown stages", "stages:\n", "- a\n", "a pipeline has at most 100 stages"},
-        {"SQL", "stages:\n  - sql:\n", "    - ':x'\n", "x:3:5: 'sql' must be a statement"},
+        {"tabs", "a:\n", "\t", "not YAML: found character that cannot start any token"},
+        {"block headers", "a:\n", " - |\n", "the file has more than 20000 values"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct buf text;
@@ -229,15 +227,33 @@ Test(config_limits, files_full_of_one_thing) {
     }
 }
 
+Test(config_limits, long_lists) {
+    struct buf text;
+    repeat(&text, "stages:\n", "- {}\n", 10000);
+    expect_refused("stages", &text, "more mistakes are not shown");
+    buf_finish(&text);
+    repeat(&text, "stages:\n  - sql:\n", "    - ':x'\n", 101);
+    expect_refused("SQL", &text, "x:3:5: 'sql' must be a statement, or a list of 1 to 100");
+    buf_finish(&text);
+}
+
 /* Many mistakes, far into a long line: each shows a part of it only. */
 Test(config_limits, mistakes_in_one_long_line) {
     struct buf text;
-    repeat(&text, "pipeline: p\nstages: [", "{sql: a, 'x': &a *b, b: c}, ", FILE_MAX);
-    expect_refused("one line", &text, "the file has more than 50000 values");
+    repeat(&text, "pipeline: p\nstages: [", "{sql: a, 'x': &a b, b: *c }, ", FILE_MAX);
+    expect_refused("one line", &text, "more mistakes are not shown");
     buf_finish(&text);
-    repeat(&text, "pipeline: p\nstages: [", "{a: b},", 10000);
+    repeat(&text, "pipeline: p\nstages: [", "{a: b},", 6000);
     buf_append_string(&text, "]");
     expect_refused("one line of stages", &text, "more mistakes are not shown");
+    buf_finish(&text);
+    repeat(&text, start, "", 0);
+    buf_append_string(&text, "      a: [");
+    for (int i = 0; i < 15000; i++) {
+        buf_append_string(&text, "\"\xC3\xA4 a text before and then ${1}\",");
+    }
+    buf_append_string(&text, "]");
+    expect_refused("one line of variables", &text, "more mistakes are not shown");
     buf_finish(&text);
 }
 
@@ -251,7 +267,7 @@ Test(config_limits, environment_does_not_multiply_text) {
     free(value);
     struct buf text;
     repeat(&text, start, "", 0);
-    for (int i = 0; i < 20000; i++) {
+    for (int i = 0; i < 9000; i++) {
         buf_append_format(&text, "      k%d: ${PGSTAGE_TEST_LARGE}\n", i);
     }
     expect_refused("many texts", &text, "environment variables make more than 1 MB of text");
@@ -272,15 +288,12 @@ Test(config_limits, environment_does_not_multiply_text) {
     buf_finish(&text);
 }
 
-/* 2,000 values in `with:` are ordinary. */
+/* Some thousand values in `with:` are ordinary. */
 Test(config_limits, large_valid_file) {
     struct buf text;
     repeat(&text, start, "", 0);
-    for (int i = 0; i < 20000; i++) {
+    for (int i = 0; i < 6000; i++) {
         buf_append_format(&text, "      k%d: [%d]\n", i, i);
-        if (text.length > 300 * 1024) {
-            break;
-        }
     }
     struct pipeline_def *def;
     struct config_report report;

@@ -66,7 +66,6 @@ Test(suggest, hints) {
         {LEVEL_LIMITS, "mem", "did you mean 'memory'?"},
         {LEVEL_LIMITS, "nofile", "the keys here are 'memory', 'cpu', 'file_size', 'open_files'"},
         {LEVEL_PIPELINE, "stage", "did you mean 'stages'?"},
-        {LEVEL_PIPELINE, "steps", "did you mean 'stages'?"},
         {LEVEL_PIPELINE, "default", "did you mean 'defaults'?"},
         {LEVEL_PIPELINE, "handler", "'handler' belongs in a stage"},
         {LEVEL_PIPELINE, "grace", "'grace' belongs in a stage or in 'defaults'"},
