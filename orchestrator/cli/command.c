@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/require.h"
 #include "base/units.h"
 #include "db/migrate.h"
@@ -84,37 +85,61 @@ static void print_help(const struct command *command) {
            "where the embedded PostgreSQL lives");
 }
 
-static enum exit_status parse(struct args *args, int argc, char **argv, bool *help) {
-    const struct command *command = args->command;
+enum { CODE_ARGUMENT = 1, CODE_DATABASE, CODE_HOME, CODE_HELP, CODE_FIRST_OPTION = 1000 };
+
+static void fill_options(const struct command *command, struct option options[ARGS_MAX_OPTIONS + 4]) {
     int count = option_count(command);
     REQUIRE(count <= ARGS_MAX_OPTIONS);
-    struct option options[ARGS_MAX_OPTIONS + 4] = {{0}};
     for (int i = 0; i < count; i++) {
-        options[i] = (struct option){command->options[i].name,
-                                     command->options[i].value == NULL ? no_argument : required_argument, NULL, 1000 + i};
+        const struct option_spec *spec = &command->options[i];
+        options[i] = (struct option){spec->name, spec->value == NULL ? no_argument : required_argument, NULL,
+                                     CODE_FIRST_OPTION + i};
     }
-    options[count] = (struct option){"database", required_argument, NULL, 1};
-    options[count + 1] = (struct option){"home", required_argument, NULL, 2};
-    options[count + 2] = (struct option){"help", no_argument, NULL, 3};
+    options[count] = (struct option){"database", required_argument, NULL, CODE_DATABASE};
+    options[count + 1] = (struct option){"home", required_argument, NULL, CODE_HOME};
+    options[count + 2] = (struct option){"help", no_argument, NULL, CODE_HELP};
+}
+
+static enum exit_status take_option(struct args *args, int code, char **argv, bool *help) {
+    if (code >= CODE_FIRST_OPTION) {
+        args->values[code - CODE_FIRST_OPTION] = optarg == NULL ? "" : optarg;
+    } else if (code == CODE_DATABASE) {
+        args->database = optarg;
+    } else if (code == CODE_HOME) {
+        args->home = optarg;
+    } else if (code == CODE_HELP || code == 'h') {
+        *help = true;
+    } else if (code == ':') {
+        return usage_error(args, "%s wants a value", argv[optind - 1]);
+    } else {
+        return usage_error(args, "unknown option %s", argv[optind - 1]);
+    }
+    return EXIT_OK;
+}
+
+/* getopt gives arguments as they come ("-"): they are gathered at the front of argv, where it has been already. */
+static enum exit_status parse(struct args *args, int argc, char **argv, bool *help) {
+    const char *pass_after = args->command->pass_after;
+    struct option options[ARGS_MAX_OPTIONS + 4] = {{0}};
+    fill_options(args->command, options);
     opterr = 0;
     optind = 1;
-    for (int code; (code = getopt_long(argc, argv, ":h", options, NULL)) != -1;) {
-        if (code >= 1000) {
-            args->values[code - 1000] = optarg == NULL ? "" : optarg;
-        } else if (code == 1) {
-            args->database = optarg;
-        } else if (code == 2) {
-            args->home = optarg;
-        } else if (code == 3 || code == 'h') {
-            *help = true;
-        } else if (code == ':') {
-            return usage_error(args, "%s wants a value", argv[optind - 1]);
+    args->positional = argv + 1;
+    bool passing = false;
+    for (int code; !passing && (code = getopt_long(argc, argv, "-:h", options, NULL)) != -1;) {
+        if (code == CODE_ARGUMENT) {
+            args->positional[args->count++] = optarg;
+            passing = pass_after != NULL && strcmp(optarg, pass_after) == 0;
         } else {
-            return usage_error(args, "unknown option %s", argv[optind - 1]);
+            enum exit_status status = take_option(args, code, argv, help);
+            if (status != EXIT_OK) {
+                return status;
+            }
         }
     }
-    args->count = argc - optind;
-    args->positional = argv + optind;
+    for (; optind < argc; optind++) {
+        args->positional[args->count++] = argv[optind];
+    }
     return EXIT_OK;
 }
 
@@ -135,6 +160,7 @@ enum exit_status command_run(const struct command *command, int argc, char **arg
     if (command->max_positional >= 0 && args.count > command->max_positional) {
         return usage_error(&args, "unexpected argument '%s'", args.positional[command->max_positional]);
     }
+    log_set_level(LOG_WARN); /* what a command does is seen from its output; `run` sets its own */
     return command->run(&args);
 }
 

@@ -38,6 +38,7 @@ struct command {
     const char *summary;
     const struct option_spec *options;
     int min_positional, max_positional; /* max -1: any number */
+    const char *pass_after;             /* a first argument after which everything belongs to another program; or NULL */
     enum exit_status (*run)(const struct args *args);
 };
 

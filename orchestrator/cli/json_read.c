@@ -10,7 +10,7 @@
 enum { FLAGS = JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL };
 
 static const char *explain(const json_error_t *error) {
-    if (json_error_code(error) == json_error_null_character) {
+    if (json_error_code(error) == json_error_null_character || json_error_code(error) == json_error_null_byte_in_key) {
         return "\\u0000 cannot be stored: text in PostgreSQL has no NUL";
     }
     if (json_error_code(error) == json_error_numeric_overflow) {
@@ -107,6 +107,6 @@ char *json_string_copy(const char *value, size_t length) {
     return copy;
 }
 
-bool json_is_null(const char *value, size_t length) {
+bool json_means_nothing(const char *value, size_t length) {
     return length == 4 && memcmp(value, "null", 4) == 0;
 }

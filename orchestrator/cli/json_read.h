@@ -29,6 +29,6 @@ bool json_next_member(const char **at, struct json_member *member);
 char *json_string_copy(const char *value, size_t length);
 
 /* True for `null`. */
-bool json_is_null(const char *value, size_t length);
+bool json_means_nothing(const char *value, size_t length);
 
 #endif

@@ -114,6 +114,10 @@ static enum exit_status read_options(const struct args *args, struct run_state *
     return EXIT_OK;
 }
 
+static enum status tend(void *context, struct error *err) {
+    return cluster_tend(context, err);
+}
+
 static enum exit_status run_node(const struct args *args, struct run_state *state) {
     struct buf locks;
     buf_init(&locks, PATH_MAX);
@@ -125,6 +129,8 @@ static enum exit_status run_node(const struct args *args, struct run_state *stat
     }
     buf_append_string(&locks, "/nodes");
     state->options.url = state->session.database.url;
+    state->options.tend = state->session.database.cluster != NULL ? tend : NULL;
+    state->options.tend_context = state->session.database.cluster;
     state->options.pipeline_count = state->count;
     state->options.pipelines = state->pipelines;
     state->options.worker_program = state->worker;

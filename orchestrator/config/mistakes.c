@@ -3,14 +3,12 @@
 
 #include <stdarg.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/utf8.h"
 
 enum {
-    MESSAGE_MAX = 512,
     QUOTED_BYTES_MAX = 60,
     SHOWN_WIDTH = 100, /* characters of a source line */
     SHOWN_BEFORE = 60, /* of them before the caret, when the line is cut */
@@ -25,17 +23,19 @@ void mistake_add(struct mistakes *mistakes, struct position at, const char *hint
     if (mistakes->items == NULL) {
         mistakes->items = arena_alloc(mistakes->arena, MISTAKES_KEPT_MAX * sizeof *mistakes->items);
     }
-    char message[MESSAGE_MAX];
+    struct buf message;
+    buf_init(&message, SIZE_MAX);
     va_list args;
     va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
+    buf_append_format_list(&message, format, args);
     va_end(args);
     mistakes->items[mistakes->count] =
         (struct mistake){.at = at,
                          .order = mistakes->count,
-                         .message = arena_copy_string(mistakes->arena, message),
+                         .message = arena_copy(mistakes->arena, message.data, message.length),
                          .hint = hint};
     mistakes->count++;
+    buf_finish(&message);
 }
 
 bool mistakes_are_enough(const struct mistakes *mistakes) {

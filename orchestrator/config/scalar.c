@@ -161,7 +161,8 @@ static const char *repaired_duration(struct arena *arena, const char *text) {
             return NULL;
         }
         if (*text != ' ') {
-            copy[length++] = *text >= 'A' && *text <= 'Z' ? (char)(*text + 'a' - 'A') : *text;
+            bool capital = *text >= 'A' && *text <= 'Z';
+            copy[length++] = (char)(*text + (capital ? 'a' - 'A' : 0));
         }
     }
     copy[length] = '\0';

@@ -10,7 +10,10 @@
 enum { WORD_MAX = 63 };
 
 static char folded(char byte) {
-    return byte >= 'A' && byte <= 'Z' ? (char)(byte + 'a' - 'A') : byte;
+    if (byte >= 'A' && byte <= 'Z') {
+        return (char)(byte + 'a' - 'A');
+    }
+    return byte;
 }
 
 static int least(int a, int b) {

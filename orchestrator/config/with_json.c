@@ -30,6 +30,10 @@ static const char *skip_digits(const char *text) {
     return text + strspn(text, "0123456789");
 }
 
+static bool is_word(const char *text) {
+    return strcmp(text, "true") == 0 || strcmp(text, "false") == 0 || strcmp(text, "null") == 0;
+}
+
 /* RFC 8259: -?(0|[1-9][0-9]*)(.[0-9]+)?([eE][+-]?[0-9]+)? */
 static bool is_number(const char *text, bool *is_real) {
     const char *at = *text == '-' ? text + 1 : text, *end = skip_digits(at);
@@ -77,15 +81,10 @@ static bool append_scalar(struct loader *loader, const struct tree_node *node, s
     if (text == NULL) {
         return false;
     }
-    bool is_real = false;
-    if (node->style != TREE_PLAIN) {
+    bool is_real = false, number = is_number(text, &is_real);
+    if (node->style != TREE_PLAIN || !(number || is_word(text))) {
         append_string(out, text);
-    } else if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0 ||
-               strcmp(text, "null") == 0) {
-        buf_append_string(out, text);
-    } else if (!is_number(text, &is_real)) {
-        append_string(out, text);
-    } else if (fits(text, is_real)) {
+    } else if (!number || fits(text, is_real)) {
         buf_append_string(out, text);
     } else {
         mistake_add(loader->mistakes, node->at, "put it in quotes to pass it as text",

@@ -64,7 +64,7 @@ static enum status wait_ready(const struct server *server, pid_t pid, const char
     for (;;) {
         bool ready = false;
         pid_t found = process_find_postmaster(server->paths.data, server->user.uid, &ready);
-        if (found == pid && ready && database_ask(socket_folder, &server->user) == ANSWER_READY) {
+        if (found != 0 && ready && database_ask(socket_folder, &server->user) == ANSWER_READY) {
             return STATUS_OK;
         }
         if (!process_is_alive(pid)) {

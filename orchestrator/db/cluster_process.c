@@ -52,8 +52,12 @@ bool process_is_alive(pid_t pid) {
 bool process_is_server(pid_t pid, const char *data, uid_t uid) {
     char state, name[32], path[64];
     struct stat process, there, here;
-    if (pid <= 1 || !read_stat(pid, &state, name) || is_over(state) ||
-        strcmp(name, "postgres") != 0) {
+    if (pid <= 1 || !read_stat(pid, &state, name) || is_over(state)) {
+        return false;
+    }
+    /* Not a person's shell in that folder. Some distributions wrap the program:
+     * ".postgres-wrapped". */
+    if (strstr(name, "postgres") == NULL && strstr(name, "postmaster") == NULL) {
         return false;
     }
     snprintf(path, sizeof path, "/proc/%ld", (long)pid);

@@ -213,40 +213,6 @@ static enum status start(struct server *server, struct buf *socket_folder, struc
     return status;
 }
 
-enum status server_ensure(struct server *server, struct buf *socket_folder, struct error *err) {
-    int64_t begin = now_ms(), silent_since = begin;
-    for (;;) {
-        buf_clear(socket_folder);
-        /* In this order: a postmaster that is seen here is older than the answer. */
-        pid_t pid = server_pid(server);
-        enum answer answer = socket_folder_find(&server->paths, &server->user, socket_folder)
-                                 ? database_ask(socket_folder->data, &server->user)
-                                 : ANSWER_NONE;
-        if (answer == ANSWER_READY) {
-            return STATUS_OK;
-        }
-        if (answer == ANSWER_NONE && pid == 0) {
-            buf_clear(socket_folder);
-            enum status status = start(server, socket_folder, err);
-            if (status != STATUS_AGAIN) {
-                return status;
-            }
-        }
-        int64_t now = now_ms();
-        if (answer == ANSWER_BUSY) {
-            silent_since = now;
-        }
-        if (now - silent_since > SILENT_MAX_MS || now - begin > BUSY_MAX_MS) {
-            return error_set(
-                err, STATUS_TIMEOUT,
-                "the database server of %s (process %ld) does not take connections: look into "
-                "%s, and stop it with `pgstage db stop` when nothing there explains it",
-                server->paths.home, (long)pid, server->paths.log_file);
-        }
-        process_pause_ms(STEP_MS * 5);
-    }
-}
-
 /* The log's collector ends a moment after the postmaster, and a stop should mean that all have
  * ended. A program that a query started (COPY ... TO PROGRAM) may go on for ever; it is not waited
  * for. */
@@ -282,6 +248,53 @@ static enum status stop_process(const struct server *server, pid_t pid, struct e
     log_event(LOG_INFO, "db.cluster.stop", "home=%s pid=%ld", log_text(server->paths.home),
               (long)pid);
     return STATUS_OK;
+}
+
+/* One look. `begin` and `silent_since` are the instants since which this has been going on. */
+static enum status step_towards_ready(struct server *server, struct buf *socket_folder,
+                                      int64_t begin, int64_t *silent_since, struct error *err) {
+    bool says_ready = false;
+    pid_t pid = process_find_postmaster(server->paths.data, server->user.uid, &says_ready);
+    buf_clear(socket_folder);
+    bool has_folder = socket_folder_find(&server->paths, &server->user, socket_folder);
+    enum answer answer =
+        has_folder ? database_ask(socket_folder->data, &server->user) : ANSWER_NONE;
+    if (answer == ANSWER_READY) {
+        return STATUS_OK;
+    }
+    if (answer == ANSWER_NONE && pid == 0) {
+        buf_clear(socket_folder);
+        return start(server, socket_folder, err);
+    }
+    if (says_ready && !(has_folder && socket_exists(socket_folder->data))) {
+        /* A cleaner of /tmp, or the end of a login session, has removed it: nobody can connect any
+         * more. */
+        log_event(LOG_WARN, "db.cluster.socket_lost", "home=%s pid=%ld",
+                  log_text(server->paths.home), (long)pid);
+        enum status status = stop_process(server, pid, err);
+        return status == STATUS_OK ? STATUS_AGAIN : status;
+    }
+    int64_t now = now_ms();
+    *silent_since = answer == ANSWER_BUSY ? now : *silent_since;
+    if (now - *silent_since > SILENT_MAX_MS || now - begin > BUSY_MAX_MS) {
+        return error_set(
+            err, STATUS_TIMEOUT,
+            "the database server of %s (process %ld) does not take connections: look into "
+            "%s, and stop it with `pgstage db stop` when nothing there explains it",
+            server->paths.home, (long)pid, server->paths.log_file);
+    }
+    return STATUS_AGAIN;
+}
+
+enum status server_ensure(struct server *server, struct buf *socket_folder, struct error *err) {
+    int64_t begin = now_ms(), silent_since = begin;
+    for (;;) {
+        enum status status = step_towards_ready(server, socket_folder, begin, &silent_since, err);
+        if (status != STATUS_AGAIN) {
+            return status;
+        }
+        process_pause_ms(STEP_MS * 2);
+    }
 }
 
 enum status server_stop(struct server *server, struct error *err) {

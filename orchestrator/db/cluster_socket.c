@@ -44,6 +44,16 @@ bool socket_folder_find(const struct cluster_paths *paths, const struct server_u
     return true;
 }
 
+bool socket_exists(const char *folder) {
+    struct buf path;
+    struct stat info;
+    buf_init(&path, PATH_MAX);
+    buf_append_format(&path, "%s%s", folder, socket_name);
+    bool found = lstat(path.data, &info) == 0 && S_ISSOCK(info.st_mode);
+    buf_finish(&path);
+    return found;
+}
+
 /* PostgreSQL refuses to start when the id in the lock file is of another living process by now. */
 static void remove_remains(const char *path) {
     int folder = folder_open(path);
@@ -98,6 +108,12 @@ enum status socket_folder_make(const struct cluster_paths *paths, const struct s
     if (socket_folder_find(paths, user, folder)) {
         remove_remains(folder->data);
         return STATUS_OK;
+    }
+    char target[PATH_MAX];
+    if (read_link(paths->run, target) && fits(target) && mkdir(target, 0700) == 0) {
+        /* It was lost: under its old name those who use the cluster find it again. */
+        buf_append_string(folder, target);
+        return folder_ensure(target, user->uid, user->gid, 0700, err);
     }
     if (unlink(paths->run) != 0 && errno != ENOENT) { /* not a link */
         enum status status = folder_remove_all(paths->run, err);

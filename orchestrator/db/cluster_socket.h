@@ -16,7 +16,10 @@
 /* Appends the folder; false when there is none that belongs to the server's user alone. */
 bool socket_folder_find(const struct cluster_paths *paths, const struct server_user *user,
                         struct buf *folder);
-/* The same, and makes it when needed. When: no server runs; what a dead one left in it is removed.
+/* Whether the socket itself is in the folder. */
+bool socket_exists(const char *folder);
+/* As socket_folder_find, and makes it when needed. When: no server runs; what a dead one left in it
+ * is removed.
  */
 enum status socket_folder_make(const struct cluster_paths *paths, const struct server_user *user,
                                struct buf *folder, struct error *err) MUST_CHECK;

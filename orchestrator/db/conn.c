@@ -9,8 +9,10 @@
 #include "db/conn.h"
 
 #include <inttypes.h>
+#include <linux/sockios.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include "base/backoff.h"
 #include "base/memory.h"
@@ -128,6 +130,12 @@ void conn_watch(struct db_conn *conn, int events) {
     }
 }
 
+/* Bytes that the peer's kernel has not acknowledged. */
+static int count_unacknowledged(const struct db_conn *conn) {
+    int bytes = 0;
+    return ioctl(PQsocket(conn->pg), SIOCOUTQ, &bytes) == 0 ? bytes : 0;
+}
+
 bool conn_flush(struct db_conn *conn) {
     int pending = PQflush(conn->pg);
     while (pending == 0 && conn->request != NULL && conn->request->closing_held) {
@@ -136,6 +144,9 @@ bool conn_flush(struct db_conn *conn) {
     if (pending < 0) {
         conn_lose_by_libpq(conn);
         return false;
+    }
+    if (conn->request != NULL && conn->request->is_large) {
+        conn->request->unacknowledged = count_unacknowledged(conn);
     }
     conn_watch(conn, UV_READABLE | (pending > 0 ? UV_WRITABLE : 0));
     return conn->state != CONN_LOST;
@@ -196,7 +207,7 @@ static void step_live(struct db_conn *conn, int events) {
         pq_error_of_connection(&conn->socket_error, STATUS_UNAVAILABLE, conn->pg);
     }
     if ((events & UV_WRITABLE) != 0 && conn->state == CONN_BUSY) {
-        arm_timer(conn); /* a large request on a slow line: the peer takes it, so it lives */
+        arm_timer(conn); /* the peer takes a large request, so it lives */
     }
     bool setting_up = conn->state == CONN_SETTING_UP;
     bool complete = setting_up                  ? connect_take_setup(conn)
@@ -309,9 +320,21 @@ static void lose_by_timeout(struct db_conn *conn, const char *what, int64_t limi
     conn_lose(conn, &why);
 }
 
+/* A large request on a slow line, of which libpq has nothing left: the kernel may send for long. */
+static bool peer_takes_more(struct db_conn *conn) {
+    struct conn_request *request = conn->request;
+    int before = request->unacknowledged;
+    request->unacknowledged = request->is_large ? count_unacknowledged(conn) : 0;
+    return request->unacknowledged < before;
+}
+
 static void request_overdue(struct db_conn *conn) {
-    /* An answer that arrived while the loop was held up counts. */
     int64_t late = conn->requests_sent;
+    if (peer_takes_more(conn)) {
+        arm_timer(conn);
+        return;
+    }
+    /* An answer that arrived while the loop was held up counts. */
     step_live(conn, UV_READABLE);
     if (conn->state == CONN_BUSY && conn->requests_sent == late) {
         lose_by_timeout(conn, "the request was not answered", conn->request_timeout_ms);

@@ -57,6 +57,8 @@ struct conn_request {
     struct request_entry *entries;
     int entry_count, current;
     bool has_result;     /* of the current entry */
+    bool is_large;       /* of more than a few packets */
+    int unacknowledged;  /* bytes of a large one that the kernel held when they were last looked at */
     bool closing_held;   /* COMMIT and the sync are not queued yet */
     bool closing_queued; /* from here on a loss leaves the outcome unknown */
     bool finished;       /* code, error and results say how it ended */

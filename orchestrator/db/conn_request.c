@@ -3,7 +3,7 @@
  * What is queued: [BEGIN] (PREPARE? STATEMENT)* [COMMIT] SYNC. An error makes the server skip all up to the sync; when the
  * transaction is then still open, ROLLBACK SYNC follows before the request is answered.
  *
- * A request of more than a few packets keeps its closing part (COMMIT and the sync, without which nothing commits) back
+ * A large request keeps its closing part (COMMIT and the sync, without which nothing commits) back
  * until all else has left libpq's buffer. So "closing_queued" is what separates UNAVAILABLE from UNCERTAIN.
  */
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 enum {
     PARAMS_MAX = 65535,                /* the protocol's 16 bits */
     STATEMENT_MAX_BYTES = 1000000000,  /* a message of PostgreSQL is below 2^30 bytes */
-    HOLD_CLOSING_ABOVE_BYTES = 32 * 1024,
+    LARGE_ABOVE_BYTES = 32 * 1024,
 };
 
 /* ---- making ---- */
@@ -180,11 +180,9 @@ bool request_queue(struct db_conn *conn, const struct db_request *request) {
         }
         bytes += statement_bytes(&request->statements[i]);
     }
-    if (bytes > HOLD_CLOSING_ABOVE_BYTES) {
-        conn->request->closing_held = true;
-        return true;
-    }
-    return request_queue_closing(conn);
+    conn->request->is_large = bytes > LARGE_ABOVE_BYTES;
+    conn->request->closing_held = conn->request->is_large;
+    return conn->request->is_large || request_queue_closing(conn);
 }
 
 /* ---- failing ---- */

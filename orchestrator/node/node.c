@@ -68,8 +68,15 @@ static void on_signal(uv_signal_t *handle, int number) {
     node_changed(node);
 }
 
+static void on_down(void *context) {
+    struct node *node = context;
+    node->tend.away = true;
+    node_changed(node);
+}
+
 static void on_ready(void *context) {
     struct node *node = context;
+    node->tend.away = false;
     scheduler_store_ready(node->scheduler);
 }
 
@@ -127,7 +134,7 @@ static void stop_turn(struct node *node, int64_t now, int64_t *next_ms) {
             sooner(next_ms, node->kill_at_ms);
         }
         bool stopped = sources_stop(node);
-        if (!stopped) {
+        if (!stopped || node->tend.active) {
             return;
         }
         if (lease_is_held(node) && scheduler_is_empty(node->scheduler)) {
@@ -210,6 +217,7 @@ static void node_turn(struct node *node) {
     sources_turn(node, now, &next);
     sooner(&next, scheduler_turn(node->scheduler));
     duties_turn(node, now, &next);
+    tend_turn(node, now, &next);
     stop_turn(node, now, &next);
     if (node->state == NODE_CLOSING) {
         node_changed(node);
@@ -267,7 +275,7 @@ static enum status create_parts(struct node *node, struct error *err) {
         .clock = &node->clock,
         .random = &node->random,
     };
-    struct store_events events = {.ready = on_ready, .woken = on_woken, .context = node};
+    struct store_events events = {.ready = on_ready, .down = on_down, .woken = on_woken, .context = node};
     struct workers_options workers = {
         .program = node->options.worker_program,
         .lock_fd = node->lock.fd,

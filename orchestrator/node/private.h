@@ -78,6 +78,13 @@ struct node {
     bool scheduler_closed, queue_closed, workers_closed;
     struct lease lease;
     struct duties duties;
+    struct tend {
+        uv_work_t work;
+        bool active, away; /* away: the ledger connection is down */
+        int64_t next_ms;
+        enum status status;
+        struct error error;
+    } tend;
     struct source *sources;
     int source_count;
     int stage_count;
@@ -91,6 +98,8 @@ void node_changed(void *node); /* a turn soon */
 int64_t node_now(const struct node *node);
 void node_stop(struct node *node, const char *why); /* as the first signal */
 
+/* tend.c */
+void tend_turn(struct node *node, int64_t now, int64_t *next_ms);
 /* lease.c */
 void lease_turn(struct node *node, int64_t now, int64_t *next_ms);
 bool lease_is_held(const struct node *node);

@@ -207,6 +207,7 @@ struct store_done_answer { /* of calls that only succeed or fail */
 
 struct store_events {
     void (*ready)(void *context);  /* the ledger connection is up: nothing that was sent before is in flight any more */
+    void (*down)(void *context);   /* the ledger connection was lost; `ready` comes again. May be NULL */
     void (*woken)(void *context);  /* somebody submitted, or the notification connection was renewed: look at once */
     void *context;
 };

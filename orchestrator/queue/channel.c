@@ -140,9 +140,12 @@ static void on_up(void *context, struct db_conn *conn) {
 }
 
 static void on_down(void *context, struct db_conn *conn, const struct error *why) {
-    (void)context;
+    struct channel *channel = context;
     (void)conn;
     (void)why; /* the connection has logged it, and it connects again by itself */
+    if (!channel->closing && channel->events->down != NULL) {
+        channel->events->down(channel);
+    }
 }
 
 static void on_notified(void *context, struct db_conn *conn, const char *name) {

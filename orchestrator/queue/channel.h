@@ -30,6 +30,7 @@ struct call {
 
 struct channel_events {
     void (*up)(struct channel *channel); /* the connection is up anew; before waiting calls are sent */
+    void (*down)(struct channel *channel); /* the connection was lost; it comes back by itself */
     void (*notified)(struct channel *channel);
     void (*closed)(struct channel *channel); /* its memory may go */
 };

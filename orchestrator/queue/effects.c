@@ -122,8 +122,29 @@ static void add_pipeline_locks(struct lane *lane) {
     params[0] = script_take_array(script);
 }
 
+/* True when the answer has been given: one of the statements that are held cannot be sent at all. */
+static bool refuse_statements(struct lane *lane) {
+    for (int i = 0; i < lane->held.count; i++) {
+        int index = lane->held.refs[i].index;
+        const struct store_effect *effect = &lane->effects[index];
+        for (int k = 0; k < effect->statement_count; k++) {
+            const char *why = effects_refusal(effect->statements[k].text);
+            if (why != NULL) {
+                struct error err = ERROR_NONE;
+                error_set(&err, STATUS_INVALID, "%s", why);
+                answer_failure(lane, STATUS_INVALID, &err, index);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 static void write_effects(struct lane *lane) {
     struct script *script = &lane->call.script;
+    if (refuse_statements(lane)) {
+        return;
+    }
     script_clear(script);
     script->transaction = true;
     struct db_param *begin = script_add(script, &sql_effect_begin, 3);

@@ -43,5 +43,7 @@ void effects_lane_finish(struct lane *lane); /* its channel is closed */
 
 /* effects_copy.c: a deep copy of a request, for it is borrowed for the call only. */
 struct store_effect *effects_copy(struct arena *arena, int count, const struct store_effect *effects);
+/* effects_sql.c: why a statement cannot be sent; NULL when it can. */
+const char *effects_refusal(const char *sql);
 
 #endif

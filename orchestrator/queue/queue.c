@@ -52,6 +52,13 @@ static void on_ledger_up(struct channel *channel) {
     }
 }
 
+static void on_ledger_down(struct channel *channel) {
+    struct queue *queue = channel->context;
+    if (!queue->closing && queue->events.down != NULL) {
+        queue->events.down(queue->events.context);
+    }
+}
+
 /* LISTEN is in force by now: whoever looks after this call misses nothing that is committed later without a notice. */
 static void on_watch_up(struct channel *channel) {
     struct queue *queue = channel->context;
@@ -73,7 +80,7 @@ static void on_closed(struct channel *channel) {
 }
 
 static const struct channel_events ledger_events = {
-    .up = on_ledger_up, .notified = on_notified, .closed = on_closed};
+    .up = on_ledger_up, .down = on_ledger_down, .notified = on_notified, .closed = on_closed};
 static const struct channel_events watch_events = {
     .up = on_watch_up, .notified = on_notified, .closed = on_closed};
 static const struct channel_events duty_events = {

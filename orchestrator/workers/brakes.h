@@ -27,8 +27,8 @@ enum {
 
 enum brakes_cause {
     BRAKES_NONE,    /* we ended it */
-    BRAKES_TASK,    /* it died under a task, or was killed by somebody while idle */
-    BRAKES_OWN,     /* it died at its start, or by itself while idle */
+    BRAKES_TASK,    /* it died under a task or after one, or was killed by somebody while idle */
+    BRAKES_OWN,     /* it died at its start, or by itself before it had any task */
     BRAKES_REFUSED, /* it said that it cannot work */
 };
 

@@ -1,4 +1,4 @@
-/* channel.h - the frames between the node and one worker, over one end of a socketpair.
+/* stream.h - the frames between the node and one worker, over one end of a socketpair.
  *
  * Frames to send are encoded straight into `out` and leave together when the loop is about to wait,
  * in one write. What arrives is cut into frames without copying. A malformed frame is told once;
@@ -17,7 +17,7 @@
 #include "base/list.h"
 #include "wire/messages.h"
 
-/* Sends what the channels of one loop have to send. */
+/* Sends what the streams of one loop have to send. */
 struct stream_flusher {
     uv_idle_t idle;
     struct list dirty;
@@ -31,6 +31,9 @@ struct stream_events {
     void (*ended)(void *context);
     /* Just before what was collected is sent: the last chance to add to `out`. */
     void (*sending)(void *context);
+    /* What was collected is on its way, at least in part. Not called when the worker cannot get a
+     * byte of it, because it closed its end. */
+    void (*leaving)(void *context);
     /* All that was sent before has left. */
     void (*sent)(void *context);
     void *context;
@@ -50,19 +53,19 @@ struct stream {
 void stream_flusher_init(struct stream_flusher *flusher, uv_loop_t *loop);
 void stream_flusher_close(struct stream_flusher *flusher, struct close_group *group);
 
-void stream_init(struct stream *channel, uv_loop_t *loop, struct stream_flusher *flusher,
-                  const struct stream_events *events);
+void stream_init(struct stream *stream, uv_loop_t *loop, struct stream_flusher *flusher,
+                 const struct stream_events *events);
 /* Ownership: takes `fd` when it returns OK. */
-enum status stream_open(struct stream *channel, int fd, struct error *err) MUST_CHECK;
+enum status stream_open(struct stream *stream, int fd, struct error *err) MUST_CHECK;
 
-/* Where the next frame is to be appended, whole; it is sent soon. On a channel that is not open it
+/* Where the next frame is to be appended, whole; it is sent soon. On a stream that is not open it
  * goes nowhere. */
-struct buf *stream_out(struct stream *channel);
+struct buf *stream_out(struct stream *stream);
 /* Asks for the `sending` event. */
-void stream_touch(struct stream *channel);
+void stream_touch(struct stream *stream);
 
 /* Drops what was not sent. The memory goes with stream_finish, after the group is closed. */
-void stream_close(struct stream *channel, struct close_group *group);
-void stream_finish(struct stream *channel);
+void stream_close(struct stream *stream, struct close_group *group);
+void stream_finish(struct stream *stream);
 
 #endif

@@ -294,6 +294,7 @@ enum status worker_give(struct worker *worker, struct run *run, const struct wir
     run->worker = worker;
     list_append(&worker->pipe, &run->link);
     worker->depth++;
+    worker->unsent++;
     if (worker->depth == 1) {
         worker->head_ms = worker_now(worker);
     }

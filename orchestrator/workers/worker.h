@@ -19,9 +19,9 @@
 #include "ports/workers.h"
 #include "wire/messages.h"
 #include "workers/brakes.h"
-#include "workers/stream.h"
 #include "workers/output.h"
 #include "workers/run.h"
+#include "workers/stream.h"
 
 enum worker_state {
     WORKER_STARTING, /* HELLO is sent */
@@ -101,6 +101,7 @@ struct worker {
     struct list pipe;     /* runs, the one in hand first */
     struct list answered; /* runs whose fate was decided before their answer came */
     int depth;            /* runs in `pipe` */
+    int unsent;           /* of those, the last ones, of which the worker got no byte */
     int interrupts;       /* of those, RUN_INTERRUPTED while another was in hand */
     bool fresh;           /* has run nothing */
     bool exclusive;       /* what is in its pipe wants to be alone */

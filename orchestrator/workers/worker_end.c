@@ -82,9 +82,13 @@ static struct verdict verdict_of(const struct worker *worker) {
     return verdict;
 }
 
+/* Whether a task may have caused its death: one in hand, or an earlier one that left it broken. */
+static bool had_tasks(const struct worker *worker) {
+    return !worker->fresh;
+}
+
 static enum brakes_cause brakes_cause_of(const struct worker *worker,
                                          const struct verdict *verdict) {
-    bool had_run = !list_is_empty(&worker->pipe);
     switch (worker->cause) {
     case CAUSE_STOP:
     case CAUSE_TIMEOUT:
@@ -96,11 +100,11 @@ static enum brakes_cause brakes_cause_of(const struct worker *worker,
     case CAUSE_SPAWN:
         return BRAKES_OWN;
     case CAUSE_PROTOCOL:
-        return had_run ? BRAKES_TASK : BRAKES_OWN;
+        return had_tasks(worker) ? BRAKES_TASK : BRAKES_OWN;
     case CAUSE_NONE:
         break;
     }
-    if (had_run) {
+    if (had_tasks(worker)) {
         return BRAKES_TASK;
     }
     if (lease_ended(worker)) {
@@ -205,8 +209,11 @@ void worker_bury(struct worker *worker) {
         tell_over(worker, LIST_ENTRY(worker->answered.next, struct run, link), true, &verdict,
                   &tail);
     }
-    for (bool is_head = true; !list_is_empty(&worker->pipe); is_head = false) {
+    /* A worker that closed its end after its last answer never got the next run. */
+    bool is_head = worker->depth > worker->unsent;
+    while (!list_is_empty(&worker->pipe)) {
         tell_over(worker, worker_head(worker), is_head, &verdict, &tail);
+        is_head = false;
     }
     buf_finish(&tail);
     tell_dead(worker, cause, &verdict);

@@ -249,7 +249,7 @@ static enum status progress(struct worker *worker, const struct wire_frame *fram
     return STATUS_OK;
 }
 
-/* ---- the channel's events ------------------------------------------------------------------- */
+/* ---- the stream's events -------------------------------------------------------------------- */
 
 static enum status on_frame(void *context, const struct wire_frame *frame, struct error *err) {
     struct worker *worker = context;
@@ -307,6 +307,11 @@ static void on_sending(void *context) {
     worker->lease_told_ms = lease_end_ms;
 }
 
+static void on_leaving(void *context) {
+    struct worker *worker = context;
+    worker->unsent = 0;
+}
+
 static void on_sent(void *context) {
     struct worker *worker = context;
     if (worker->lease_told_ms != *worker->setup->lease_end_ms) {
@@ -319,6 +324,7 @@ const struct stream_events worker_channel_events = {
     .malformed = on_malformed,
     .ended = on_ended,
     .sending = on_sending,
+    .leaving = on_leaving,
     .sent = on_sent,
 };
 

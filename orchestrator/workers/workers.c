@@ -8,8 +8,8 @@
 #include "base/list.h"
 #include "base/memory.h"
 #include "base/require.h"
-#include "workers/stream.h"
 #include "workers/pool.h"
+#include "workers/stream.h"
 
 enum { ROOM_BYTES = 64 * 1024 };
 

@@ -1,6 +1,9 @@
 -- The tables that the pipeline `library` fills, and the search over them. They are the user's own: pgstage touches them only
 -- through the statements in library.yaml. Can be run again at any time: psql -f schema.sql
 
+begin;
+set local client_min_messages = warning; -- no notice about what is there already
+
 create schema if not exists library;
 
 -- The one place that names the language; it decides which words are the same ("keys", "key"). For another one change it here
@@ -64,3 +67,5 @@ begin atomic
     cross join wanted as w
     order by b.rank desc, d.key;
 end;
+
+commit;

@@ -100,9 +100,19 @@ static bool scan_escape(struct scan *s) {
     return true;
 }
 
+/* Most of any string. */
+static void skip_plain(struct scan *s) {
+    const unsigned char *at = s->at;
+    while (at < s->end && *at >= 0x20 && *at < 0x80 && *at != '"' && *at != '\\') {
+        at++;
+    }
+    s->at = at;
+}
+
 static bool scan_string(struct scan *s) {
     s->at++;
     for (;;) {
+        skip_plain(s);
         int c = peek(s);
         if (c < 0) {
             return fail(s, "a string without an end");

@@ -27,44 +27,46 @@ with input as materialized (
       from pgstage.pipeline p where p.id in (select l.pipeline from locked l)
 ), fenced as materialized (
     select i.*, l.pipeline, l.stage as old_stage, l.step, l.version, l.claimed_version, l.wish, l.attempt as old_attempt,
-           l.crashes as old_crashes, l.rescues as old_rescues, l.superseded, l.ready_at,
-           l.run_at, o.stages, array_position(o.stages, l.stage) as position,
+           l.crashes as old_crashes, l.rescues as old_rescues, l.superseded, l.ready_at, l.run_at,
+           o.stages, array_position(o.stages, l.stage) as position,
            i.first_step + i.count - l.step as pending, i.revision = o.revision as agreed
       from input i
       join locked l on l.id = i.task
       join orders o on o.pipeline = l.pipeline
      where l.status = 'running' and l.claim = i.claim and l.step between i.first_step and i.first_step + i.count
+), ran as materialized (
+    select f.*, case when not f.agreed then pgstage.stage_order(f.pipeline, f.revision) end as run from fenced f
 ), accepted as materialized (
     select f.*,
            case when f.position is null then 0
                 when f.agreed then f.pending
-                else pgstage.common_prefix(
-                         f.stages[f.position : f.position + f.pending - 1],
-                         (select c.stages[array_position(c.stages, f.first_stage) + f.step - f.first_step :
-                                          array_position(c.stages, f.first_stage) + f.count - 1]
-                            from (select pgstage.stage_order(f.pipeline, f.revision) as stages) c))
-           end as taken
-      from fenced f
+                else pgstage.common_prefix(f.stages[f.position : f.position + f.pending - 1],
+                                           f.run[r.position + f.step - f.first_step : r.position + f.count - 1])
+           end as taken,
+           f.run[r.position + f.count] as in_hand
+      from ran f
+      cross join lateral (select array_position(f.run, f.first_stage) as position) r
+), reached as materialized (
+    select a.*, coalesce(a.stages[a.position + a.taken], case when a.taken = 0 then a.old_stage end) as next_stage
+      from accepted a
 ), aimed as materialized (
-    -- what the run itself wants
+    -- What the run itself wants. How it ended counts only if it ended at the stage that comes next now.
     select a.*,
-           a.taken = a.pending as whole,
-           coalesce(a.stages[a.position + a.taken], case when a.taken = 0 then a.old_stage end) as next_stage,
+           a.taken = a.pending and (a.agreed or a.in_hand is not distinct from a.next_stage) as whole,
            a.stages[1] as first_of_all,
            a.version <> a.claimed_version as newer,
-           case when a.taken > 0 then 0 else a.old_attempt end + case when a.taken = a.pending then a.attempts else 0 end
-               as new_attempt,
-           case when a.taken > 0 then 0 else a.old_crashes end + case when a.taken = a.pending then a.crashes else 0 end
-               as new_crashes,
-           case when a.taken > 0 then 0 else a.old_rescues end + case when a.taken = a.pending then a.rescues else 0 end
-               as new_rescues
-      from accepted a
+           case when a.taken > 0 then 0 else a.old_attempt end as kept_attempt,
+           case when a.taken > 0 then 0 else a.old_crashes end as kept_crashes,
+           case when a.taken > 0 then 0 else a.old_rescues end as kept_rescues
+      from reached a
 ), settled as materialized (
-    select a.*, e.status as new_status, e.stage as new_stage, a.newer and e.status in ('ready', 'delayed') as afresh
+    select a.*, e.status as new_status, e.stage as new_stage, a.newer and e.status in ('ready', 'delayed') as afresh,
+           a.kept_attempt + case when a.whole then a.attempts else 0 end as new_attempt,
+           a.kept_crashes + case when a.whole then a.crashes else 0 end as new_crashes,
+           a.kept_rescues + case when a.whole then a.rescues else 0 end as new_rescues
       from aimed a
       cross join lateral (
-          select a.wish as wish,
-                 case when a.ending = 'stay' then 'stay'
+          select case when a.ending = 'stay' then 'stay'
                       when a.next_stage is null then 'done'
                       when not a.whole or a.ending = 'next' then 'ready'
                       else a.ending end as want,

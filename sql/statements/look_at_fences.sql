@@ -16,13 +16,15 @@ select u.task,
        u(task, claim, first_step, count, first_stage, revision, ending)
   left join pgstage.task t on t.id = u.task
   left join lateral (
-      select f.place is not null
-             and (u.revision = f.revision
-                  or pgstage.common_prefix(f.stages[f.place : f.place + f.pending - 1],
-                                           f.run[f.run_place : f.run_place + f.pending - 1]) = f.pending) as agrees
-        from (select o.*, array_position(o.stages, t.stage) as place, u.first_step + u.count - t.step as pending,
-                     array_position(o.run, u.first_stage) + t.step - u.first_step as run_place
-                from (select p.revision, pgstage.stage_order(p.id, p.revision) as stages,
-                             pgstage.stage_order(p.id, u.revision) as run
-                        from pgstage.pipeline p where p.id = t.pipeline) o) f) d on true
+      select case when u.revision = p.revision
+                  then exists (select 1 from pgstage.revision_stage r
+                                where r.pipeline = p.id and r.revision = p.revision and r.stage = t.stage)
+                  else (select pgstage.common_prefix(o.stages[o.place : o.place + o.pending - 1],
+                                                     o.run[o.run_place : o.run_place + o.pending - 1]) = o.pending
+                          from (select s.*, array_position(s.stages, t.stage) as place,
+                                       array_position(s.run, u.first_stage) + t.step - u.first_step as run_place,
+                                       u.first_step + u.count - t.step as pending
+                                  from (select pgstage.stage_order(p.id, p.revision) as stages,
+                                               pgstage.stage_order(p.id, u.revision) as run) s) o) end as agrees
+        from pgstage.pipeline p where p.id = t.pipeline) d on true
  order by u.task;

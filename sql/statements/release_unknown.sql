@@ -8,7 +8,8 @@ with held as materialized (
        and not exists (select 1 from unnest($2::bigint[], $3::bigint[]) k(task, claim)
                         where k.task = u.task and k.claim = b.claim)
 ), locked as materialized (
-    select t.id, t.pipeline, t.stage as old_stage, t.version <> t.claimed_version as newer, t.run_at, l.status, l.stage
+    select t.id, t.pipeline, t.stage as old_stage, t.run_at, l.status, l.stage,
+           t.version <> t.claimed_version and t.wish is null as afresh
       from held h
       join pgstage.task t on t.id = h.task
       cross join lateral (select pgstage.stage_order(p.id, p.revision) as stages
@@ -22,15 +23,15 @@ with held as materialized (
     update pgstage.task t
        set status = k.status, stage = k.stage,
            ready_stage = case when k.status = 'ready' then k.stage end,
-           ready_at = case when k.newer then pgstage.now() else t.ready_at end,
+           ready_at = case when k.afresh then pgstage.now() else t.ready_at end,
            due_at = case when k.status = 'delayed' then k.run_at end,
            parked_at = case when k.status = 'cancelled' then pgstage.now() end,
            end_time = case when k.status = 'cancelled' then pgstage.now() end,
            wish = null, updated = pgstage.now(),
-           attempt = case when k.newer then 0 else t.attempt end,
-           crashes = case when k.newer then 0 else t.crashes end,
-           rescues = case when k.newer then 0 else t.rescues end,
-           error_text = case when k.newer then null else t.error_text end
+           attempt = case when k.afresh then 0 else t.attempt end,
+           crashes = case when k.afresh then 0 else t.crashes end,
+           rescues = case when k.afresh then 0 else t.rescues end,
+           error_text = case when k.afresh then null else t.error_text end
       from locked k
      where t.id = k.id
     returning t.id

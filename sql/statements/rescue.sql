@@ -7,7 +7,7 @@ with orphaned as materialized (
      where not exists (select 1 from pgstage.node n where n.id = b.node and not n.ended)
 ), locked as materialized (
     select t.id, t.pipeline, t.stage as old_stage, t.rescues, t.attempt, t.claimed_version, t.run_at,
-           t.version <> t.claimed_version as newer, l.status, l.stage
+           t.version <> t.claimed_version and t.wish is null as afresh, l.status, l.stage
       from orphaned h
       join pgstage.task t on t.id = h.task
       cross join lateral (select pgstage.stage_order(p.id, p.revision) as stages
@@ -29,10 +29,10 @@ with orphaned as materialized (
            parked_at = case when k.status in ('cancelled', 'failed') then pgstage.now() end,
            end_time = case when k.status in ('cancelled', 'failed') then pgstage.now() end,
            wish = null, updated = pgstage.now(),
-           attempt = case when k.newer then 0 else t.attempt end,
-           crashes = case when k.newer then 0 else t.crashes end,
-           rescues = case when k.newer then 0 else t.rescues + 1 end,
-           error_text = case when k.newer then null
+           attempt = case when k.afresh then 0 else t.attempt end,
+           crashes = case when k.afresh then 0 else t.crashes end,
+           rescues = case when k.afresh then 0 else t.rescues + 1 end,
+           error_text = case when k.afresh then null
                              when k.status = 'failed' then 'quarantined: its node was lost ten times while it ran'
                              else t.error_text end
       from locked k

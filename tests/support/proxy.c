@@ -23,7 +23,8 @@
 #include "base/memory.h"
 #include "base/require.h"
 
-enum { PAIRS_MAX = 32, CHUNK_BYTES = 64 * 1024, TICK_MS = 10 };
+/* A small receive buffer: what the client's side sends is not swallowed by the kernel at once. */
+enum { PAIRS_MAX = 32, CHUNK_BYTES = 64 * 1024, TICK_MS = 10, RECEIVE_BYTES = 64 * 1024 };
 
 /* One direction: bytes that were read and not written yet. */
 struct flow {
@@ -52,11 +53,12 @@ struct proxy {
 
 static int listen_on(int port) {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    int on = 1;
+    int on = 1, receive = RECEIVE_BYTES;
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_port = htons((uint16_t)port),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    REQUIRE(fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0);
+    REQUIRE(fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+            setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive, sizeof receive) == 0);
     REQUIRE(bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, 64) == 0);
     return fd;
 }

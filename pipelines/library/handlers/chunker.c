@@ -35,7 +35,7 @@ void chunker_init(struct chunker *chunker, const char *text, size_t length, size
  * the characters around it. */
 static void note_cuts(const struct chunker *chunker, struct cuts *cuts, size_t at, size_t chars,
                       uint32_t before, uint32_t code) {
-    if (!is_attached(code) && before != 0x200D) {
+    if (!is_blank(before) && !is_attached(code) && before != 0x200D) {
         cuts->anywhere = at;
     }
     if (is_blank(code) && !is_blank(before)) {
@@ -125,24 +125,32 @@ static size_t find_overlap(const struct chunker *chunker, size_t start, size_t e
     return sentence < end ? sentence : word;
 }
 
+/* Where the piece after this one begins; `after` is the first visible character behind it. */
+static size_t next_start(const struct chunker *chunker, size_t start, size_t end, size_t after) {
+    if (chunker->overlap == 0 || after >= chunker->length) {
+        return after;
+    }
+    size_t next = find_overlap(chunker, start, end);
+    return next < end ? next : after;
+}
+
 bool chunker_next(struct chunker *chunker, const char **piece, size_t *length) {
-    size_t start = chunker->next;
-    if (start >= chunker->length) {
-        return false;
+    while (chunker->next < chunker->length) {
+        size_t start = chunker->next;
+        size_t end = find_end(chunker, start);
+        size_t after = skip_blanks(chunker, end);
+        while (end > start && is_blank((unsigned char)chunker->text[end - 1])) {
+            end--;
+        }
+        if (end <= chunker->covered) { /* nothing but blanks were within reach */
+            chunker->next = after;
+            continue;
+        }
+        chunker->next = next_start(chunker, start, end, after);
+        chunker->covered = end;
+        *piece = chunker->text + start;
+        *length = end - start;
+        return true;
     }
-    size_t end = find_end(chunker, start);
-    size_t after = skip_blanks(chunker, end);
-    while (end > start && is_blank((unsigned char)chunker->text[end - 1])) {
-        end--;
-    }
-    chunker->next = after >= chunker->length || chunker->overlap == 0
-                        ? after
-                        : find_overlap(chunker, start, end);
-    if (chunker->next >= end) {
-        chunker->next = after;
-    }
-    chunker->covered = end;
-    *piece = chunker->text + start;
-    *length = end - start;
-    return true;
+    return false;
 }

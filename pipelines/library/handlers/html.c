@@ -286,6 +286,9 @@ enum outcome html_read(const char *utf8, size_t length, struct text *title, stru
     if (length > INT_MAX) {
         return because(reason, OUTCOME_BAD, "the HTML is larger than 2 GB");
     }
+    if (length == 0) { /* libxml2 makes no parser for nothing */
+        return OUTCOME_OK;
+    }
     bool saw_noise = false;
     enum outcome outcome = read_once(utf8, length, false, title, text, &saw_noise, reason);
     if (outcome == OUTCOME_OK && text->length == 0 && saw_noise) {

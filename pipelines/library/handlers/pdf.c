@@ -86,6 +86,27 @@ static void join_divided_words(const char *page, struct cleaner *cleaner) {
     cleaner_add(cleaner, start, strlen(start), true);
 }
 
+/* "Introduction . . . . . . 7": the dots of a table of contents become one blank, in place. */
+static void drop_leaders(char *text) {
+    char *to = text;
+    for (const char *at = text; *at != '\0';) {
+        const char *end = at;
+        int dots = 0;
+        while (*end == '.' || (dots > 0 && *end == ' ')) {
+            dots += *end++ == '.';
+        }
+        if (dots > 3) {
+            *to++ = ' ';
+            at = end;
+        } else {
+            do {
+                *to++ = *at++;
+            } while (at < end);
+        }
+    }
+    *to = '\0';
+}
+
 static void take_title(PopplerDocument *document, struct text *title) {
     static const char office[] = "Microsoft Word - ";
     char *said = poppler_document_get_title(document);
@@ -106,6 +127,7 @@ static bool take_page(PopplerDocument *document, int index, struct cleaner *clea
     }
     char *content = poppler_page_get_text(page);
     if (content != NULL) {
+        drop_leaders(content);
         join_divided_words(content, cleaner);
         cleaner_break(cleaner, 2);
     }

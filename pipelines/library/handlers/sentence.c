@@ -103,7 +103,7 @@ static bool is_dotted_or_ordinal(const char *word, size_t length) {
         run = word[i] == '.' ? 0 : run + 1;
         longest = run > longest ? run : longest;
     }
-    if (digits + dots == length) {
+    if (digits > 0 && digits + dots == length) {
         return dots > 0 || length <= 2;
     }
     return dots > 0 && longest == 1;

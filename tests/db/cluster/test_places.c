@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "db/cluster.h"
+#include "db/cluster_paths.h"
 #include "db/locate.h"
 #include "place.h"
 
@@ -67,6 +68,23 @@ Test(cluster_places, foreign_folder_in_the_sockets_place_is_not_trusted) {
     use_and_release(url, sizeof url);
     cr_expect_null(strstr(url, target));
     cr_expect(exists(target));
+}
+
+Test(cluster_places, lost_socket_folder_is_made_again) {
+    struct cluster *first = NULL, *second = NULL;
+    char target[256];
+    long_home();
+    ASSERT_OK(cluster_use(home, &first, err));
+    ssize_t length = readlink(in_home("run"), target, sizeof target - 1);
+    cr_assert(length > 0);
+    target[length] = '\0';
+    ASSERT_OK(folder_remove_all(target, err));
+    ASSERT_OK(cluster_use(home, &second, err));
+    cr_expect_str_eq(cluster_url(second), cluster_url(first));
+    cr_expect_str_eq(sql(cluster_url(first), "SELECT 1"), "1");
+    cluster_release(second);
+    cluster_release(first);
+    cr_expect_eq(server_process(), 0);
 }
 
 Test(cluster_places, names_with_blanks_quotes_and_backslashes) {

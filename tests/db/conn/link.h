@@ -11,7 +11,8 @@ struct link {
     uv_loop_t *loop;
     bool owns_loop;
     uv_timer_t tick; /* every 5 ms: wakes the loop, and measures how late it is */
-    int64_t last_tick_ms, worst_lag_ms;
+    int64_t last_tick_ms, last_wait_ms;
+    int64_t worst_lag_ms; /* without the time in which the machine gave the thread no processor */
 
     struct db_conn *conn;
     int ups, downs, notifications, answers;

@@ -21,6 +21,12 @@ static void terminate(int backend) {
     free(sql);
 }
 
+/* Every connection has been up for long, so the back-off does not grow. */
+static int64_t hasty_now_ms(void *context) {
+    int64_t *now = context;
+    return *now += 20000;
+}
+
 Test(db_loss, an_idle_session_that_is_terminated_comes_back) {
     struct link link = {0};
     link_open_url(&link, pg_url());
@@ -202,12 +208,6 @@ static int open_files(void) {
     return count;
 }
 
-/* Every connection has been up for long, so the back-off does not grow. */
-static int64_t hasty_now_ms(void *context) {
-    int64_t *now = context;
-    return *now += 20000;
-}
-
 /* libpq's sockets get the same few numbers again and again: no old one may still be polled. */
 Test(db_loss, many_losses_leak_nothing) {
     int64_t now = 0;
@@ -216,7 +216,7 @@ Test(db_loss, many_losses_leak_nothing) {
     link_open(&links[0], NULL, &(struct conn_options){.url = pg_url(), .clock = &hasty});
     link_open(&links[1], links[0].loop, &(struct conn_options){.url = pg_url(), .listen = "x", .clock = &hasty});
     int files = 0;
-    for (int i = 1; i <= 30; i++) {
+    for (int i = 1; i <= 20; i++) {
         link_wait(&links[0], &links[0].ups, i, 60000);
         link_wait(&links[0], &links[1].ups, i, 60000);
         cr_assert_eq(link_ask_text(&links[0], "select 1"), STATUS_OK);
@@ -245,8 +245,10 @@ static void on_end(uv_timer_t *timer) {
 
 Test(db_loss, the_server_stops_crashes_and_comes_back) {
     struct pg_cluster *cluster = pg_cluster_start();
+    int64_t now = 0;
+    const struct clock_ops hasty = {hasty_now_ms, &now};
     struct link link = {0};
-    link_open(&link, NULL, &(struct conn_options){.url = pg_cluster_url(cluster), .listen = "x"});
+    link_open(&link, NULL, &(struct conn_options){.url = pg_cluster_url(cluster), .listen = "x", .clock = &hasty});
     link_wait(&link, &link.ups, 1, 30000);
 
     link_send_text(&link, "select pg_sleep(600)");

@@ -133,6 +133,11 @@ void rig_check_counts(struct rig *rig) {
     free(wrong);
 }
 
+void rig_expect_at_close(struct rig *rig, const int *number, int least) {
+    cr_assert_lt(rig->debt_count, (int)(sizeof rig->debts / sizeof *rig->debts));
+    rig->debts[rig->debt_count++] = (struct rig_debt){number, least};
+}
+
 void rig_close(struct rig *rig) {
     queue_close(rig->queue, on_queue_closed, rig);
     int64_t deadline = clock_now_ms(&clock_boottime) + DEADLINE_MS;
@@ -140,6 +145,9 @@ void rig_close(struct rig *rig) {
         uv_run(&rig->loop, UV_RUN_ONCE);
     }
     cr_assert(rig->closed, "the queue did not close");
+    for (int i = 0; i < rig->debt_count; i++) {
+        cr_assert_eq(*rig->debts[i].number, rig->debts[i].least, "a call was not answered");
+    }
     uv_close((uv_handle_t *)&rig->tick, NULL);
     uv_run(&rig->loop, UV_RUN_DEFAULT);
     cr_assert_eq(uv_loop_close(&rig->loop), 0, "the queue left a handle open");

@@ -35,12 +35,20 @@ struct rig {
     struct store_watch_answer watch_answer;
     struct store_lead_answer lead_answer;
     int chain_count, claim_count, effect_count; /* of the request in flight */
+
+    struct rig_debt { /* answers that must have come when the queue is closed */
+        const int *number;
+        int least;
+    } debts[4];
+    int debt_count;
 };
 
 /* A migrated database with pipeline "p" of stages a, b, c; `options` may be NULL. The node's row is there. */
 struct rig *rig_open(void);
 /* The same with a connection string of one's own for the queue (a proxy); `database` is taken over. */
 struct rig *rig_open_url(char *database, const char *url, const char *watch_url, int64_t request_timeout_ms);
+/* rig_close fails the test unless `*number` is `least` by then. */
+void rig_expect_at_close(struct rig *rig, const int *number, int least);
 void rig_close(struct rig *rig); /* and checks the counts */
 
 void rig_wait(struct rig *rig, const int *number, int least);

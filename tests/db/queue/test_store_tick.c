@@ -195,10 +195,8 @@ Test(store_tick, answers_what_is_in_flight_when_it_closes) {
     struct store_hold hold = {.task = 1, .claim = 1};
     struct store_tick tick = {.node = RIG_NODE, .hold_count = 1, .holds = &hold};
     rig_send_tick(rig, &tick);
-    int ticks = rig->ticks;
-    struct rig *kept = rig;
-    rig_close(kept);
-    (void)ticks;
+    rig_expect_at_close(rig, &rig->ticks, 1);
+    rig_close(rig);
 }
 
 /* Ledger trouble that no content explains is not blamed on a task. */

@@ -15,12 +15,13 @@ static pgstage_result frozen_init(pgstage_worker *worker, void **state) {
 static pgstage_result frozen_run(pgstage_task *task, void *state) {
     int *runs = state;
     size_t length;
+    const char *payload = pgstage_payload(task, &length);
     const char *parameters[] = {pgstage_key(task), NULL};
     pgstage_log(task, "%s/%s at version %lld", pgstage_pipeline(task), pgstage_stage(task),
                 (long long)pgstage_version(task));
     pgstage_progress(task, 0.5, "half");
     if (pgstage_sql(task, "select $1, $2", 2, parameters) != 0 ||
-        pgstage_set_output(task, pgstage_payload(task, &length), length) != 0) {
+        pgstage_set_output(task, payload, length) != 0) {
         return PGSTAGE_FAIL;
     }
     if (pgstage_cancelled(task) || pgstage_superseded(task)) {

@@ -272,6 +272,7 @@ static pid_t start_node(int lock, pid_t *worker, int *node_end) {
     cr_assert_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
     cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channel), 0);
     cr_assert_eq(pipe2(report, O_CLOEXEC), 0);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     char parent[24];
     pid_t node = fork();
     cr_assert_geq(node, 0);
@@ -280,6 +281,9 @@ static pid_t start_node(int lock, pid_t *worker, int *node_end) {
         pid_t pid = vfork();
         if (pid == 0) {
             setsid();
+            dup2(null, 0);
+            dup2(null, 1);
+            dup2(null, 2);
             dup2(channel[1], 3);
             dup2(lock, 4);
             execl(TEST_WORKER, "pgstage-worker", parent, (char *)NULL);
@@ -291,6 +295,7 @@ static pid_t start_node(int lock, pid_t *worker, int *node_end) {
             pause();
         }
     }
+    close(null);
     close(channel[1]);
     close(report[1]);
     cr_assert_eq(read(report[0], worker, sizeof *worker), sizeof *worker);

@@ -69,10 +69,12 @@ Test(worker_limits, open_files) {
     open_with(&hello);
     rig_finish(&rig);
 
-    hello.open_files = 3; /* so few that the library cannot be opened */
+#ifndef __SANITIZE_ADDRESS__ /* its leak check opens a file at the exit */
+    hello.open_files = 3;    /* so few that the library cannot be opened */
     rig_start(&rig);
     rig_say_hello(&rig, &hello);
     rig_want_refused(&rig, "cannot open " HANDLERS ": Too many open files");
+#endif
 }
 
 #ifndef __SANITIZE_ADDRESS__ /* the sanitizer needs terabytes of address space: the worker sets no \

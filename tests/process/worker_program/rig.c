@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "support/leaks.h"
 
 extern char **environ;
 
@@ -62,6 +63,7 @@ void rig_start(struct rig *rig) {
 }
 
 void rig_start_like(struct rig *rig, const struct rig_setup *setup) {
+    leaks_fail_tests();
     int channel[2], out[2], err[2], null = open_null();
     cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channel), 0);
     cr_assert_eq(pipe2(out, O_CLOEXEC), 0);
@@ -181,13 +183,14 @@ static void note_progress(struct rig *rig, const struct wire_frame *frame) {
 /* AGAIN: what is there is no whole frame. LOG and PROGRESS are collected on the way. */
 static enum status take_frame(struct rig *rig, struct wire_frame *frame, struct error *err) {
     for (;;) {
-        buf_drop_front(&rig->in, rig->taken);
-        rig->taken = 0;
-        enum status status = wire_next_frame(rig->in.data, rig->in.length, frame, err);
+        enum status status =
+            wire_next_frame(rig->in.data + rig->taken, rig->in.length - rig->taken, frame, err);
         if (status != STATUS_OK) {
+            buf_drop_front(&rig->in, rig->taken);
+            rig->taken = 0;
             return status;
         }
-        rig->taken = frame->frame_length;
+        rig->taken += frame->frame_length;
         if (frame->type == WIRE_LOG) {
             note_log(rig, frame);
         } else if (frame->type == WIRE_PROGRESS) {

@@ -33,7 +33,7 @@ struct rig {
     int outputs[2]; /* our ends of its standard output and error; -1: at end of file */
     struct watched process;
     struct buf in;      /* frames not taken yet */
-    size_t taken;       /* of the frame that rig_next returned last */
+    size_t taken;       /* of `in`, by the frames that rig_next returned */
     struct buf printed; /* both outputs together */
     struct buf logged;  /* texts of LOG frames, a line each */
     double fraction;    /* of the last PROGRESS, and how many came */

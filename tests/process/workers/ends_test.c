@@ -142,6 +142,27 @@ Test(ends, an_answer_counts_though_the_worker_crashes_after_it) {
     rig_finish(rig);
 }
 
+static void start_one_more(struct rig *rig, const struct rig_end *end) {
+    (void)end;
+    rig->on_ended = NULL;
+    rig_start(rig, "echo");
+}
+
+/* As one whose handler called exit(): the next run is not its fault, nor the pool's. */
+Test(ends, a_run_that_its_worker_could_not_get_is_given_back) {
+    struct rig *rig = rig_create("normal");
+    rig_open_up(rig);
+    for (int i = 0; i < 12; i++) {
+        rig->on_ended = start_one_more;
+        cr_assert_eq(rig_run(rig, "leave:3")->end, POOL_OK);
+        rig_wait_ends(rig, 2 * (i + 1));
+        cr_assert_eq(rig->ends[2 * i + 1].end, POOL_RETURNED);
+    }
+    rig_wait_room(rig, 1);
+    cr_assert_eq(rig->ops.state(rig->pool, NULL), POOL_UP);
+    rig_finish(rig);
+}
+
 Test(ends, a_second_answer_costs_the_worker_but_not_the_run) {
     struct rig *rig = rig_create("normal");
     rig_open_up(rig);

@@ -63,29 +63,28 @@ Test(kills, what_a_crashed_worker_left_in_its_group_is_killed) {
 
 Test(kills, a_process_that_left_the_group_does_not_hold_up_the_end) {
     struct rig *rig = impatient_rig(0, 10000);
-    int64_t started_ms = clock_now_ms(&clock_boottime);
     cr_assert_eq(rig_run(rig, "daemon:0")->end, POOL_OK);
-    cr_assert_lt(clock_now_ms(&clock_boottime) - started_ms, 500,
-                 "the answer waited for the daemon");
     while (rig_count_in_log(rig, "worker.ready") < 2) {
         rig_linger(rig, 1);
     }
-    cr_assert_lt(clock_now_ms(&clock_boottime) - started_ms, 1900,
-                 "the worker's end waited for the daemon");
+    pid_t daemon = rig_pid_in(rig->log, "daemon");
+    cr_assert(rig_process_lives(daemon));
+    kill(daemon, SIGKILL);
     rig_finish(rig);
 }
 
 Test(kills, the_time_out_runs_from_the_moment_a_run_became_the_first) {
     struct rig *rig = rig_create("normal");
-    rig->spec.timeout_ms = 400;
+    rig->spec.timeout_ms = 2000;
     rig_open_up(rig);
     for (int i = 0; i < 20; i++) {
         rig_run(rig, "echo"); /* so fast that the pipe may hold several */
     }
-    cr_assert_gt(rig->ops.room(rig->pool), 3);
+    rig_freeze(rig);
     for (int i = 0; i < 4; i++) {
-        rig_start(rig, "sleep:250");
+        rig_start(rig, "sleep:700");
     }
+    rig_thaw(rig);
     rig_wait_ends(rig, 24);
     for (int i = 0; i < 24; i++) {
         cr_assert_eq(rig->ends[i].end, POOL_OK);
@@ -106,7 +105,7 @@ Test(kills, an_answer_that_waits_unread_is_in_time) {
     struct rig *rig = impatient_rig(300, 10000);
     rig_start(rig, "sleep:50");
     rig_linger(rig, 10);
-    usleep(600 * 1000); /* the loop stands still: that is the case */
+    usleep(1500 * 1000); /* the loop stands still: that is the case */
     rig_wait_ends(rig, 1);
     cr_assert_eq(rig->ends[0].end, POOL_OK);
     rig_finish(rig);
@@ -127,22 +126,25 @@ Test(kills, interrupt_kills_the_run_in_hand) {
 }
 
 /* Fills one worker's pipe: what is first in it hangs, the others wait behind. */
-static struct rig *rig_with_deep_pipe(const char *first, int behind) {
+static struct rig *rig_with_deep_pipe(const char *first, int64_t grace_ms, const char *behind,
+                                      int behind_count) {
     struct rig *rig = rig_create("normal");
-    rig->spec.grace_ms = 100;
+    rig->spec.grace_ms = grace_ms;
     rig_open_up(rig);
     for (int i = 0; i < 20; i++) {
         rig_run(rig, "echo");
     }
+    rig_freeze(rig);
     rig_start(rig, first); /* run 21 */
-    for (int i = 0; i < behind; i++) {
-        rig_start(rig, "echo");
+    for (int i = 0; i < behind_count; i++) {
+        rig_start(rig, behind);
     }
+    rig_thaw(rig);
     return rig;
 }
 
 Test(kills, runs_behind_one_that_is_interrupted_come_back_untouched) {
-    struct rig *rig = rig_with_deep_pipe("hang", 3);
+    struct rig *rig = rig_with_deep_pipe("hang", 100, "echo", 3);
     rig->ops.interrupt(rig->pool, 21);
     rig_wait_ends(rig, 24);
     cr_assert_eq(rig_end_of(rig, 21)->end, POOL_INTERRUPTED);
@@ -155,7 +157,7 @@ Test(kills, runs_behind_one_that_is_interrupted_come_back_untouched) {
 }
 
 Test(kills, the_run_in_hand_may_finish_when_one_behind_it_is_interrupted) {
-    struct rig *rig = rig_with_deep_pipe("sleep:30", 3);
+    struct rig *rig = rig_with_deep_pipe("sleep:30", 100, "echo", 3);
     rig->ops.interrupt(rig->pool, 23);
     rig_wait_ends(rig, 24);
     cr_assert_eq(rig_end_of(rig, 21)->end, POOL_OK);
@@ -165,7 +167,7 @@ Test(kills, the_run_in_hand_may_finish_when_one_behind_it_is_interrupted) {
 }
 
 Test(kills, one_behind_a_run_that_hangs_is_interrupted_all_the_same) {
-    struct rig *rig = rig_with_deep_pipe("hang", 2);
+    struct rig *rig = rig_with_deep_pipe("hang", 100, "echo", 2);
     rig->ops.interrupt(rig->pool, 22);
     rig_wait_ends(rig, 23);
     cr_assert_eq(rig_end_of(rig, 21)->end, POOL_RETURNED);
@@ -175,7 +177,7 @@ Test(kills, one_behind_a_run_that_hangs_is_interrupted_all_the_same) {
 }
 
 Test(kills, a_crash_is_the_first_runs_fault_alone) {
-    struct rig *rig = rig_with_deep_pipe("signal:11", 3);
+    struct rig *rig = rig_with_deep_pipe("signal:11", 100, "echo", 3);
     rig_wait_ends(rig, 24);
     cr_assert_eq(rig_end_of(rig, 21)->end, POOL_CRASH);
     for (uint64_t run = 22; run <= 24; run++) {
@@ -186,19 +188,19 @@ Test(kills, a_crash_is_the_first_runs_fault_alone) {
 
 /* It ignores TERM and answers: what lies behind must not be begun in the grace. */
 Test(kills, nothing_is_begun_after_a_run_that_is_being_interrupted) {
-    struct rig *rig = rig_with_deep_pipe("late:150", 1);
-    rig_start(rig, "sleep:10000");
+    struct rig *rig = rig_with_deep_pipe("late:400", 60000, "sleep:60000", 1);
+    rig_linger(rig, 100);
     rig->ops.interrupt(rig->pool, 21);
-    rig_wait_ends(rig, 23);
+    rig_wait_ends(rig, 22);
     cr_assert_eq(rig_end_of(rig, 21)->end, POOL_INTERRUPTED);
-    cr_assert_eq(rig_end_of(rig, 23)->end, POOL_RETURNED);
+    cr_assert_eq(rig_end_of(rig, 22)->end, POOL_RETURNED);
     rig_finish(rig);
 }
 
-static void interrupt_everything(bool now, int64_t at_most_ms) {
+static void interrupt_everything(bool now, int64_t grace_ms, int64_t at_most_ms) {
     struct rig *rig = rig_create("normal");
     rig->spec.workers = 3;
-    rig->spec.grace_ms = 300;
+    rig->spec.grace_ms = grace_ms;
     rig->on_ended = no_process_of_the_run_lives;
     rig_open_up(rig);
     rig_start(rig, "stubborn");
@@ -216,11 +218,11 @@ static void interrupt_everything(bool now, int64_t at_most_ms) {
 }
 
 Test(kills, interrupt_all_gives_a_grace) {
-    interrupt_everything(false, 10000);
+    interrupt_everything(false, 300, 15000);
 }
 
 Test(kills, interrupt_all_now_gives_none) {
-    interrupt_everything(true, 290);
+    interrupt_everything(true, 60000, 15000);
 }
 
 Test(kills, a_second_interrupt_all_cuts_the_grace_short) {

@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "support/leaks.h"
 
 /* ---- what the pool tells -------------------------------------------------------------------- */
 
@@ -94,12 +95,27 @@ static void on_log_line(void *context, enum log_level level, const char *line) {
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
+static int64_t rig_now(void *context) {
+    const struct rig *rig = context;
+    return rig->frozen_ms != 0 ? rig->frozen_ms : clock_now_ms(&clock_boottime);
+}
+
+void rig_freeze(struct rig *rig) {
+    rig->frozen_ms = clock_now_ms(&clock_boottime);
+}
+
+void rig_thaw(struct rig *rig) {
+    rig->frozen_ms = 0;
+}
+
 struct rig *rig_create(const char *handler_name) {
     struct rig *rig = mem_alloc(sizeof *rig);
+    leaks_fail_tests();
     signal(SIGPIPE, SIG_IGN);
+    rig->clock = (struct clock_ops){rig_now, rig};
     rig->options = (struct workers_options){.program = FAKE_WORKER,
                                             .lock_fd = -1,
-                                            .clock = &clock_boottime,
+                                            .clock = &rig->clock,
                                             .random = &random_system,
                                             .restart = {BACKOFF_CONSTANT, 1, 1, 0},
                                             .short_life_pause_ms = 1};
@@ -123,9 +139,11 @@ void rig_open(struct rig *rig) {
                                        .closed = on_closed,
                                        .progress = on_progress,
                                        .context = rig};
-    rig->fds_before = rig_count_fds();
     cr_assert_eq(workers_create(&rig->loop, &rig->options, &rig->ops, &rig->workers, &err),
                  STATUS_OK, "%s", err.text);
+    if (rig->before_pool != NULL) {
+        cr_assert_eq(rig->before_pool(rig->options.program), 0);
+    }
     cr_assert_eq(rig->ops.open(rig->ops.context, &rig->spec, &events, &rig->pool, &err), STATUS_OK,
                  "%s", err.text);
 }
@@ -324,6 +342,18 @@ int rig_count_fds(void) {
     }
     closedir(fds);
     return count;
+}
+
+static void add_queued(uv_handle_t *handle, void *total) {
+    if (handle->type == UV_NAMED_PIPE) {
+        *(size_t *)total += uv_stream_get_write_queue_size((uv_stream_t *)handle);
+    }
+}
+
+size_t rig_queued_bytes(struct rig *rig) {
+    size_t total = 0;
+    uv_walk(&rig->loop, add_queued, &total);
+    return total;
 }
 
 int rig_count_in_log(const struct rig *rig, const char *text) {

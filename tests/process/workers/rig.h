@@ -32,6 +32,8 @@ struct rig_end {
 
 struct rig {
     uv_loop_t loop;
+    struct clock_ops clock;
+    int64_t frozen_ms; /* 0: the clock runs */
     struct workers_options options;
     struct pool_spec spec;
     struct workers *workers;
@@ -45,8 +47,9 @@ struct rig {
     char progress_text[600];
     bool is_destroyed;
     uint64_t next_run;
-    int fds_before;
 
+    /* Called with the program's path between the making of workers and pool, when set. */
+    int (*before_pool)(const char *program);
     /* Called in `ended`, when set. */
     void (*on_ended)(struct rig *rig, const struct rig_end *end);
 
@@ -69,6 +72,10 @@ void rig_wait_room(struct rig *rig, int room);
 /* Runs the loop for as long as nothing can be awaited: to see that something does not happen. */
 void rig_linger(struct rig *rig, int64_t ms);
 
+/* For the workers' clock no time passes in between: a busy machine cannot make runs look long. */
+void rig_freeze(struct rig *rig);
+void rig_thaw(struct rig *rig);
+
 uint64_t rig_start(struct rig *rig, const char *key);
 uint64_t rig_start_task(struct rig *rig, struct pool_task task, const char *key);
 enum status rig_try(struct rig *rig, const char *key, bool alone);
@@ -80,6 +87,7 @@ int64_t rig_number(const struct rig_end *end);        /* its output as a number 
 pid_t rig_pid_in(const char *text, const char *name); /* "name=PID" */
 bool rig_process_lives(pid_t pid);
 int rig_count_fds(void);
+size_t rig_queued_bytes(struct rig *rig); /* to all workers, not yet written */
 int rig_count_in_log(const struct rig *rig, const char *text);
 
 #endif

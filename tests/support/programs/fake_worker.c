@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -211,18 +212,20 @@ static pid_t fork_stubborn(void) {
     return child;
 }
 
-/* A child that left the group and keeps every descriptor open, for two seconds. */
-static void fork_daemon(void) {
-    if (fork() == 0) {
-        setsid();
-        ignore_term();
-        sleep_ms(2000);
-        _exit(0);
-    }
-}
-
 static void say_pid(const char *name, pid_t pid) {
     fprintf(stderr, "%s=%d\n", name, (int)pid);
+}
+
+/* A child that left the group and keeps every descriptor open, for a minute. */
+static void fork_daemon(void) {
+    pid_t child = fork();
+    if (child == 0) {
+        setsid();
+        ignore_term();
+        sleep_ms(60000);
+        _exit(0);
+    }
+    say_pid("daemon", child);
 }
 
 /* ---- what a key means ----------------------------------------------------------------------- */
@@ -289,6 +292,14 @@ static void run_half(const struct wire_run *run, long status) {
 static void run_ok_then_signal(const struct wire_run *run, long number) {
     answer_text(run, "\"done\"");
     die_of((int)number);
+}
+
+/* Answers, takes nothing more, and goes a moment later. */
+static void run_leave(const struct wire_run *run, long status) {
+    shutdown(FD_NODE, SHUT_RD);
+    answer_text(run, "\"good-bye\"");
+    sleep_ms(100);
+    _exit((int)status);
 }
 
 static void run_hang(const struct wire_run *run, long argument) {
@@ -460,6 +471,7 @@ static const struct {
     {"told", run_told},
     {"beat", run_beat},
     {"fds", run_fds},
+    {"leave", run_leave},
 };
 
 /* Splits "name:number"; 0 without a number. */

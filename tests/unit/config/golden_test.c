@@ -10,6 +10,7 @@
 
 #include "config/pipeline.h"
 #include "dump.h"
+#include "support/leaks.h"
 
 #define GOLDEN_FOLDER TEST_SOURCE_DIR "/tests/golden/config"
 
@@ -73,6 +74,7 @@ static void set_environment(void) {
 }
 
 ParameterizedTest(struct golden_case *golden, config_golden, file_gives_expected, .timeout = 20) {
+    leaks_fail_tests();
     set_environment();
     struct buf input, expected, actual;
     buf_init(&input, TEXT_MAX_BYTES);

@@ -166,6 +166,21 @@ Test(pipeline_load, control_bytes_of_a_name_stay_out_of_messages) {
     config_report_finish(&report);
 }
 
+Test(pipeline_load, long_file_names_are_shown) {
+    static const char text[] = "pipeline: a\npipeline: b\n";
+    char path[2048];
+    memset(path, 'a', sizeof path);
+    path[sizeof path - 1] = '\0';
+    struct pipeline_def *def;
+    struct config_report report;
+    struct error err = ERROR_NONE;
+    cr_expect_eq(pipeline_parse(path, text, strlen(text), &def, &report, &err), STATUS_INVALID);
+    cr_expect_not_null(strstr(report.text.data, "aaa:1:1: 'stages' is missing\n"));
+    cr_expect_not_null(strstr(report.text.data, "first at aaa"));
+    cr_expect_not_null(strstr(report.text.data, "aaa:1:1\n  pipeline: b\n  ^\n"));
+    config_report_finish(&report);
+}
+
 /* NUL cannot stand in a golden file that people read. */
 Test(pipeline_load, nul_is_refused_where_it_stands) {
     static const char text[] = "pipeline: p\nstages: a\0b\n";

@@ -55,7 +55,8 @@ static size_t check(const char *text, size_t length, size_t size, size_t overlap
     return count;
 }
 
-static void expect_pieces(const char *text, size_t size, size_t overlap, const char *const *pieces) {
+static void expect_pieces(const char *text, size_t size, size_t overlap,
+                          const char *const *pieces) {
     struct chunker chunker;
     chunker_init(&chunker, text, strlen(text), size, overlap);
     const char *piece;
@@ -79,8 +80,11 @@ Test(library_chunker, short_texts_are_one_piece) {
     expect_pieces("a", 20, 0, PIECES("a"));
     expect_pieces(" a b \n", 20, 0, PIECES("a b"));
     expect_pieces("exactly twenty chars", 20, 0, PIECES("exactly twenty chars"));
-    expect_pieces("a\xC3\xA4\xC3\xA4\xC3\xA4\xC3\xA4 \xC3\xA4\xC3\xA4\xC3\xA4\xC3\xA4 \xC3\xA4\xC3\xA4", 13, 0,
-                  PIECES("a\xC3\xA4\xC3\xA4\xC3\xA4\xC3\xA4 \xC3\xA4\xC3\xA4\xC3\xA4\xC3\xA4 \xC3\xA4\xC3\xA4"));
+    expect_pieces(
+        "a\xC3\xA4\xC3\xA4\xC3\xA4\xC3\xA4 \xC3\xA4\xC3\xA4\xC3\xA4\xC3\xA4 \xC3\xA4\xC3\xA4", 13,
+        0,
+        PIECES(
+            "a\xC3\xA4\xC3\xA4\xC3\xA4\xC3\xA4 \xC3\xA4\xC3\xA4\xC3\xA4\xC3\xA4 \xC3\xA4\xC3\xA4"));
 }
 
 Test(library_chunker, cuts_at_sentences_before_words) {
@@ -101,7 +105,8 @@ Test(library_chunker, a_paragraph_at_the_very_beginning_is_no_reason_to_cut) {
 }
 
 Test(library_chunker, cuts_at_words_when_there_is_no_sentence) {
-    expect_pieces("one two three four five six", 10, 0, PIECES("one two", "three four", "five six"));
+    expect_pieces("one two three four five six", 10, 0,
+                  PIECES("one two", "three four", "five six"));
 }
 
 Test(library_chunker, cuts_long_words_between_characters) {
@@ -113,8 +118,11 @@ Test(library_chunker, cuts_long_words_between_characters) {
 }
 
 Test(library_chunker, cuts_east_asian_text_at_its_full_stops) {
-    expect_pieces("\xE4\xB8\x80\xE4\xB8\x80\xE3\x80\x82\xE4\xBA\x8C\xE4\xBA\x8C\xE3\x80\x82\xE4\xB8\x89\xE4\xB8\x89", 7, 0,
-                  PIECES("\xE4\xB8\x80\xE4\xB8\x80\xE3\x80\x82\xE4\xBA\x8C\xE4\xBA\x8C\xE3\x80\x82", "\xE4\xB8\x89\xE4\xB8\x89"));
+    expect_pieces("\xE4\xB8\x80\xE4\xB8\x80\xE3\x80\x82\xE4\xBA\x8C\xE4\xBA\x8C\xE3\x80\x82\xE4\xB8"
+                  "\x89\xE4\xB8\x89",
+                  7, 0,
+                  PIECES("\xE4\xB8\x80\xE4\xB8\x80\xE3\x80\x82\xE4\xBA\x8C\xE4\xBA\x8C\xE3\x80\x82",
+                         "\xE4\xB8\x89\xE4\xB8\x89"));
 }
 
 Test(library_chunker, overlap_repeats_sentences) {
@@ -138,9 +146,26 @@ Test(library_chunker, overlap_always_brings_something_new) {
 }
 
 static size_t make_noise(char *out, size_t length) {
-    static const char *const parts[] = {
-        "a",  "word", " ",    " ",    "\n",   "\n\n", ". ",  ".",    "Dr. ", "\xC3\xA4", "\xE3\x80\x82",
-        "\xE6\x97\xA5", "\xF0\x9F\x98\x80", "\xCC\x81", "! ", "\"", ")", "1. ", "A", "unbreakablelongword"};
+    static const char *const parts[] = {"a",
+                                        "word",
+                                        " ",
+                                        " ",
+                                        "\n",
+                                        "\n\n",
+                                        ". ",
+                                        ".",
+                                        "Dr. ",
+                                        "\xC3\xA4",
+                                        "\xE3\x80\x82",
+                                        "\xE6\x97\xA5",
+                                        "\xF0\x9F\x98\x80",
+                                        "\xCC\x81",
+                                        "! ",
+                                        "\"",
+                                        ")",
+                                        "1. ",
+                                        "A",
+                                        "unbreakablelongword"};
     size_t used = 0;
     for (;;) {
         const char *part = parts[(size_t)rand() % (sizeof parts / sizeof parts[0])];
@@ -167,7 +192,8 @@ Test(library_chunker, keeps_its_promises_for_any_text) {
 Test(library_chunker, hostile_texts_take_linear_time) {
     enum { LENGTH = 4 * 1024 * 1024 };
     char *text = malloc(LENGTH);
-    static const char *const fillings[] = {"x", " ", ".", "\"", ". ", "\xCC\x81", "a.", "\n", "\xE3\x80\x82"};
+    static const char *const fillings[] = {"x",        " ",  ".",  "\"",          ". ",
+                                           "\xCC\x81", "a.", "\n", "\xE3\x80\x82"};
     for (size_t i = 0; i < sizeof fillings / sizeof fillings[0]; i++) {
         size_t width = strlen(fillings[i]), length = LENGTH / width * width;
         for (size_t at = 0; at < length; at++) {

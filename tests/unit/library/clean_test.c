@@ -25,13 +25,29 @@ static const struct {
     {BYTES("a\n \n\t\nb"), "a\n\nb"},
     {BYTES("a\0b\x01\x1B[1mc\x7F"), "ab[1mc"},
     {BYTES("a\vb\fc"), "a\nb\n\nc"},
-    {BYTES("a\xC2\xA0\xE3\x80\x80" "b"), "a b"},                         /* no-break, wide */
-    {BYTES("\xEF\xBB\xBF" "a\xE2\x80\x8B" "b\xC2\xAD" "c\xE2\x80\xAE"), "abc"}, /* marks of no width */
-    {BYTES("a\xC2\x85" "b\xE2\x80\xA8" "c\xE2\x80\xA9" "d"), "a\nb\nc\n\nd"},
-    {BYTES("a\xC2\x80\xC2\x9F" "b"), "ab"},
-    {BYTES("a\xEF\xBF\xBE\xEF\xB7\x90" "b"), "ab"},
+    {BYTES("a\xC2\xA0\xE3\x80\x80"
+           "b"),
+     "a b"}, /* no-break, wide */
+    {BYTES("\xEF\xBB\xBF"
+           "a\xE2\x80\x8B"
+           "b\xC2\xAD"
+           "c\xE2\x80\xAE"),
+     "abc"}, /* marks of no width */
+    {BYTES("a\xC2\x85"
+           "b\xE2\x80\xA8"
+           "c\xE2\x80\xA9"
+           "d"),
+     "a\nb\nc\n\nd"},
+    {BYTES("a\xC2\x80\xC2\x9F"
+           "b"),
+     "ab"},
+    {BYTES("a\xEF\xBF\xBE\xEF\xB7\x90"
+           "b"),
+     "ab"},
     {BYTES("\xE2\x80\x8D\xE2\x80\x8C"), "\xE2\x80\x8D\xE2\x80\x8C"}, /* joiners stay */
-    {BYTES("a\xFF" "b"), "ab"},
+    {BYTES("a\xFF"
+           "b"),
+     "ab"},
 };
 
 Test(library_clean, follows_its_rules) {
@@ -39,7 +55,8 @@ Test(library_clean, follows_its_rules) {
         struct text out;
         text_init(&out, 1000);
         clean_text(cases[i].from, cases[i].length, &out);
-        cr_expect_str_eq(text_string(&out), cases[i].expected, "case %zu: '%s'", i, text_string(&out));
+        cr_expect_str_eq(text_string(&out), cases[i].expected, "case %zu: '%s'", i,
+                         text_string(&out));
         cr_expect_eq(out.length, strlen(cases[i].expected));
         text_finish(&out);
     }

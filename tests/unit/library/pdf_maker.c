@@ -34,7 +34,8 @@ static void make_page(struct maker *maker, int number, const char *lines, bool b
         fputs("(not a page)", maker->out);
     } else {
         fprintf(maker->out,
-                "<</Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Resources <</Font <</F1 3 0 R>>>> "
+                "<</Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Resources <</Font <</F1 3 0 "
+                "R>>>> "
                 "/Contents %d 0 R>>",
                 number + 1);
     }
@@ -92,7 +93,8 @@ char *pdf_make(const struct pdf_wish *wish, size_t *length) {
     fprintf(maker.out, "] /Count %d>>", pages);
     end(&maker);
     begin(&maker, 3);
-    fputs("<</Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding>>", maker.out);
+    fputs("<</Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding>>",
+          maker.out);
     end(&maker);
     begin(&maker, 4);
     fprintf(maker.out, "<</Title (%s)>>", wish->title == NULL ? "" : wish->title);

@@ -18,7 +18,7 @@ static const char *const cases[] = {
     "See example.org for more.| Thanks.|",
     "Dr. Smith met Mrs. Jones.| They spoke.|",
     "Use e.g. PostgreSQL, i.e. a database.| Fine.|",
-    "cf. Fig. 3 and No. 7 on p. 12.| Next.|",
+    "cf. Fig. 3 and No. 7 on p. 123.| Next.|",
     "J. R. R. Tolkien wrote it.| He did.|",
     "The U.S. Army came.| It left.|",
     "Bread, milk, etc. were there.| Good.|",
@@ -27,7 +27,8 @@ static const char *const cases[] = {
     "1. Open the file.| 2. Close it.|",
     "5.4. Constraints|",
     "It was in 2020.| Then came more.|",
-    "\xE4\xB8\x80\xE3\x80\x82|\xE4\xBA\x8C\xEF\xBC\x81|\xE4\xB8\x89\xE3\x80\x82\xE3\x80\x8D|\xE5\x9B\x9B|",
+    "\xE4\xB8\x80\xE3\x80\x82|\xE4\xBA\x8C\xEF\xBC\x81|\xE4\xB8\x89\xE3\x80\x82\xE3\x80\x8D|"
+    "\xE5\x9B\x9B|",
     "\xE0\xA4\x8F\xE0\xA4\x95\xE0\xA5\xA4| \xE0\xA4\xA6|",
     "a sentence. that goes on.|",
     "Line one.|\nLine two.|",

@@ -35,7 +35,9 @@ static const struct {
     {BYTES("a\0b"), "a.txt", FORMAT_TEXT},
     {BYTES("\xE4\xF6\xFC caf\xE9 \x93x\x94\n"), "a.txt", FORMAT_TEXT},
     {BYTES("\x1B[1mbold\x1B[0m \x1B[2J"), "a.log", FORMAT_TEXT},
-    {BYTES("\xFF\xFE" "a\0b\0c\0d\0e\0f\0"), "a.txt", FORMAT_TEXT},
+    {BYTES("\xFF\xFE"
+           "a\0b\0c\0d\0e\0f\0"),
+     "a.txt", FORMAT_TEXT},
 };
 
 Test(library_sniff, tells_formats) {
@@ -58,7 +60,9 @@ static void expect_bad(const char *bytes, size_t length, const char *name, const
 Test(library_sniff, names_what_it_does_not_read) {
     expect_bad(BYTES("PK\x03\x04...."), "a.docx", "an office document");
     expect_bad(BYTES("\x89PNG\r\n"), "a.txt", "a PNG picture");
-    expect_bad(BYTES("\x7F" "ELF\x02\x01"), "a", "a program");
+    expect_bad(BYTES("\x7F"
+                     "ELF\x02\x01"),
+               "a", "a program");
     expect_bad(BYTES("{\\rtf1"), "a.rtf", "an RTF document");
     expect_bad(BYTES("\x1F\x8B\x08"), "a.txt.gz", "a gzip archive");
     expect_bad(BYTES("not one"), "a.pdf", "it is not a PDF");

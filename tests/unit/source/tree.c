@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "support/leaks.h"
 
 static char root[64];
 static struct found found;
@@ -19,6 +20,7 @@ const char *tree_root(void) {
 }
 
 void tree_create(void) {
+    leaks_fail_tests();
     strcpy(root, "/tmp/pgstage-source-XXXXXX");
     cr_assert_not_null(mkdtemp(root));
 }

@@ -1,5 +1,7 @@
 #include "samples.h"
 
+#include "support/leaks.h"
+
 static const char binary[] = "a\0b\xFF\xC3";
 
 static enum status put_hello(struct buf *out, struct error *err) {
@@ -148,6 +150,7 @@ static enum status recode_result(const struct wire_frame *frame, struct buf *out
 }
 
 enum status recode(const struct wire_frame *frame, struct buf *out, struct error *err) {
+    leaks_fail_tests();
     enum status status = STATUS_INTERNAL;
     switch (frame->type) {
     case WIRE_HELLO:

@@ -1,0 +1,277 @@
+#include "cli/actions.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "cli/catalog.h"
+#include "cli/output.h"
+#include "db/array.h"
+
+enum { BATCH = 1000, TRIES = 5 };
+
+struct work {
+    const struct args *args;
+    const struct action *action;
+    struct db_sync *db;
+    struct selection selection;
+    int64_t touched, running;
+    bool some_failed;
+};
+
+static bool applies_to(const struct action *action, const char *status) {
+    if (action->statuses == NULL) {
+        return true;
+    }
+    for (int i = 0; action->statuses[i] != NULL; i++) {
+        if (strcmp(action->statuses[i], status) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* One transaction. Somebody else's locks may make a deadlock of it: then nothing was done, and it is sent again. */
+static enum status send_batch(struct work *work, const char *ids, int64_t *touched, struct error *err) {
+    struct db_param params[] = {DB_TEXT(ids), DB_NULL};
+    if (work->action->from_stage) {
+        params[1].data = args_get(work->args, "from");
+    }
+    const struct sql_statement *statement = work->action->statement;
+    enum status status = STATUS_CONFLICT;
+    for (int i = 0; i < TRIES && status == STATUS_CONFLICT; i++) {
+        struct db_result *result = NULL;
+        error_clear(err);
+        status = sync_run(work->db, statement->name, statement->text, work->action->from_stage ? 2 : 1, params, &result,
+                          err);
+        if (status == STATUS_OK) {
+            *touched = db_int64(result, 0, 0);
+            sync_result_free(result);
+        }
+    }
+    return status;
+}
+
+static enum status act_on_page(struct work *work, const struct db_result *page, struct error *err) {
+    struct buf ids;
+    int count = 0;
+    int64_t running = 0, touched = 0;
+    buf_init(&ids, SIZE_MAX);
+    array_begin(&ids);
+    for (int row = 0; row < db_rows(page); row++) {
+        const char *status = db_value(page, row, FOUND_STATUS);
+        if (applies_to(work->action, status)) {
+            array_add_int(&ids, db_int64(page, row, FOUND_ID));
+            running += strcmp(status, "running") == 0;
+            count++;
+        }
+    }
+    array_end(&ids);
+    enum status code = count > 0 ? send_batch(work, ids.data, &touched, err) : STATUS_OK;
+    buf_finish(&ids);
+    if (code == STATUS_OK) {
+        work->touched += touched;
+        work->running += running;
+    }
+    return code;
+}
+
+/* ---- by key ------------------------------------------------------------------------------------------------------- */
+
+static void name_unknown_keys(struct work *work, const struct db_result *page, int count, char *const *keys) {
+    for (int i = 0; i < count; i++) {
+        int row = 0;
+        while (row < db_rows(page) && strcmp(db_value(page, row, FOUND_KEY), keys[i]) != 0) {
+            row++;
+        }
+        if (row == db_rows(page)) {
+            fprintf(stderr, "pgstage: pipeline '%s' has no task '%s'\n", work->selection.pipeline, text_shown(keys[i]));
+            work->some_failed = true;
+        }
+    }
+}
+
+static void name_unfit_tasks(const struct work *work, const struct db_result *page) {
+    for (int row = 0; row < db_rows(page); row++) {
+        const char *status = db_value(page, row, FOUND_STATUS);
+        if (!applies_to(work->action, status)) {
+            fprintf(stderr, "pgstage: '%s' is %s: %s\n", text_shown(db_value(page, row, FOUND_KEY)), status,
+                    work->action->otherwise);
+        }
+    }
+}
+
+static enum exit_status act_by_keys(struct work *work) {
+    int total = work->args->count - 1;
+    char **keys = work->args->positional + 1;
+    for (int first = 0; first < total; first += BATCH) {
+        int count = total - first < BATCH ? total - first : BATCH;
+        struct db_result *page = NULL;
+        struct error err = ERROR_NONE;
+        enum status code = selection_by_keys(work->db, work->selection.pipeline, count, keys + first, &page, &err);
+        if (code == STATUS_OK) {
+            name_unknown_keys(work, page, count, keys + first);
+            name_unfit_tasks(work, page);
+            code = act_on_page(work, page, &err);
+            sync_result_free(page);
+        }
+        if (code != STATUS_OK) {
+            return report_error(&err);
+        }
+    }
+    return EXIT_OK;
+}
+
+/* ---- by filter ---------------------------------------------------------------------------------------------------- */
+
+/* Calls `each` for every status to search for, or once for the one that was asked for. */
+static enum status for_statuses(struct work *work, enum status (*each)(struct work *, void *, struct error *), void *data,
+                                struct error *err) {
+    const char *asked = work->selection.status;
+    if (asked != NULL || !work->action->search_each) {
+        work->selection.open_only = asked == NULL && work->action->statuses != NULL;
+        return each(work, data, err);
+    }
+    enum status code = STATUS_OK;
+    for (int i = 0; code == STATUS_OK && work->action->statuses[i] != NULL; i++) {
+        work->selection.status = work->action->statuses[i];
+        code = each(work, data, err);
+    }
+    work->selection.status = asked;
+    return code;
+}
+
+static enum status count_one(struct work *work, void *data, struct error *err) {
+    int64_t *total = data, count = 0;
+    enum status code = selection_count(&work->selection, work->db, &count, err);
+    *total += count;
+    return code;
+}
+
+static enum status act_on_one(struct work *work, void *data, struct error *err) {
+    (void)data;
+    selection_rewind(&work->selection);
+    for (bool over = false; !over;) {
+        struct db_result *page = NULL;
+        enum status code = selection_page(&work->selection, work->db, BATCH, &page, err);
+        if (code == STATUS_OK) {
+            over = db_rows(page) < BATCH;
+            code = act_on_page(work, page, err);
+            sync_result_free(page);
+        }
+        if (code != STATUS_OK) {
+            return code;
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum exit_status confirm(const struct work *work, int64_t count) {
+    const char *verb = work->action->verb, *pipeline = work->selection.pipeline;
+    if (args_has(work->args, "yes")) {
+        return EXIT_OK;
+    }
+    if (isatty(STDIN_FILENO) != 1 || isatty(STDERR_FILENO) != 1) {
+        fprintf(stderr, "pgstage: %" PRId64 " task%s of pipeline '%s' match; say --yes to %s %s\n", count,
+                count == 1 ? "" : "s", pipeline, verb, count == 1 ? "it" : "them");
+        return EXIT_REFUSED;
+    }
+    fprintf(stderr, "%s %" PRId64 " task%s of pipeline '%s'? [y/N] ", verb, count, count == 1 ? "" : "s", pipeline);
+    char answer[16] = "";
+    if (fgets(answer, sizeof answer, stdin) == NULL || (answer[0] != 'y' && answer[0] != 'Y')) {
+        fprintf(stderr, "nothing was changed\n");
+        return EXIT_REFUSED;
+    }
+    return EXIT_OK;
+}
+
+static enum exit_status act_by_filter(struct work *work) {
+    struct error err = ERROR_NONE;
+    int64_t count = 0;
+    if (for_statuses(work, count_one, &count, &err) != STATUS_OK) {
+        return report_error(&err);
+    }
+    enum exit_status status = count > 0 ? confirm(work, count) : EXIT_OK;
+    if (status == EXIT_OK && count > 0 && for_statuses(work, act_on_one, NULL, &err) != STATUS_OK) {
+        status = report_error(&err);
+        fprintf(stderr, "pgstage: %" PRId64 " tasks were %s before that\n", work->touched, work->action->done);
+        return work->touched > 0 && status == EXIT_WRONG ? EXIT_SOME_FAILED : status;
+    }
+    return status;
+}
+
+/* ---- both --------------------------------------------------------------------------------------------------------- */
+
+static enum exit_status check_words(const struct work *work) {
+    const struct args *args = work->args;
+    bool filtered = !selection_is_everything(&work->selection);
+    bool all = work->action->from_stage && args_has(args, "all");
+    if (args->count > 1 && (filtered || all)) {
+        return usage_error(args, "keys and a filter exclude each other");
+    }
+    if (filtered && all) {
+        return usage_error(args, "--all and a filter exclude each other");
+    }
+    if (args->count == 1 && !filtered && !all) {
+        return usage_error(args, "which tasks? Name keys, or give --status, --stage, --key, --error or --older-than%s",
+                           work->action->from_stage ? ", or --all" : "");
+    }
+    if (work->selection.status != NULL && !applies_to(work->action, work->selection.status)) {
+        return usage_error(args, "a task that is %s cannot be %s: %s", work->selection.status, work->action->done,
+                           work->action->otherwise);
+    }
+    for (int i = 1; i < args->count; i++) {
+        if (!key_check(args, args->positional[i])) {
+            return EXIT_WRONG;
+        }
+    }
+    return EXIT_OK;
+}
+
+static enum exit_status check_names(const struct work *work) {
+    const char *pipeline = work->selection.pipeline;
+    enum exit_status status = catalog_check(work->db, pipeline, work->selection.stage, false);
+    if (status == EXIT_OK && work->action->from_stage && args_has(work->args, "from")) {
+        status = catalog_check(work->db, pipeline, args_get(work->args, "from"), true);
+    }
+    return status;
+}
+
+static void print_result(const struct work *work) {
+    printf("%" PRId64 " %s", work->touched, work->action->done);
+    if (work->running > 0 && work->touched > 0) {
+        printf("; %" PRId64 " of them %s running and %s told within a second", work->running,
+               work->running == 1 ? "is" : "are", work->running == 1 ? "is" : "are");
+    }
+    putchar('\n');
+}
+
+enum exit_status action_run(const struct args *args, const struct action *action) {
+    struct work work = {.args = args, .action = action};
+    struct session session = {0};
+    enum exit_status status = selection_read(args, &work.selection);
+    if (status == EXIT_OK) {
+        status = check_words(&work);
+    }
+    if (status == EXIT_OK) {
+        status = session_open(args, &session);
+    }
+    if (status == EXIT_OK) {
+        work.db = session.db;
+        status = check_names(&work);
+        if (status == EXIT_OK) {
+            status = args->count > 1 ? act_by_keys(&work) : act_by_filter(&work);
+        }
+        session_close(&session);
+    }
+    selection_finish(&work.selection);
+    if (status == EXIT_OK) {
+        output_open();
+        print_result(&work);
+        status = output_finish(work.some_failed ? EXIT_SOME_FAILED : EXIT_OK);
+    }
+    return status;
+}

@@ -1,3 +1,0 @@
-#include "cli/command.h"
-static enum exit_status none(const struct args *args) { return usage_error(args, "not yet"); }
-const struct command command_submit = {.name="submit",.usage="",.summary="",.run=none}, command_status={.name="status",.usage="",.summary="",.run=none}, command_tasks={.name="tasks",.usage="",.summary="",.run=none}, command_show={.name="show",.usage="",.summary="",.run=none}, command_retry={.name="retry",.usage="",.summary="",.run=none}, command_rerun={.name="rerun",.usage="",.summary="",.run=none}, command_cancel={.name="cancel",.usage="",.summary="",.run=none}, command_db={.name="db",.usage="",.summary="",.run=none};

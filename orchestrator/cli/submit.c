@@ -1,0 +1,207 @@
+/* submit.c - pgstage submit PIPELINE KEY, or PIPELINE --from FILE. */
+#include "cli/submit.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "cli/catalog.h"
+#include "cli/instant.h"
+#include "cli/json_read.h"
+#include "cli/line_reader.h"
+#include "cli/output.h"
+#include "cli/selection.h"
+#include "cli/submit_chunk.h"
+#include "sql/statements.h"
+
+struct request {
+    struct submit_document document;
+    char *payload; /* owned */
+    char run_at[64];
+};
+
+/* ---- the options of one document ---------------------------------------------------------------------------------- */
+
+static enum exit_status check_payload(const char *name, const char *text, size_t length) {
+    struct json_mistake mistake;
+    if (length > PAYLOAD_MAX) {
+        fprintf(stderr, "%s: the payload is longer than %d MB\n", name, PAYLOAD_MAX >> 20);
+        return EXIT_WRONG;
+    }
+    if (!json_check(text, length, &mistake)) {
+        fprintf(stderr, "%s:%d:%d: %s\n", name, mistake.line, mistake.column, text_shown(mistake.why));
+        return EXIT_WRONG;
+    }
+    return EXIT_OK;
+}
+
+static enum exit_status read_payload(const struct args *args, struct request *request) {
+    const char *option = args_get(args, "payload"), *name = "--payload";
+    size_t length = 0;
+    if (option == NULL) {
+        return EXIT_OK;
+    }
+    if (option[0] == '@' || strcmp(option, "-") == 0) {
+        const char *path = option[0] == '@' ? option + 1 : option;
+        struct error err = ERROR_NONE;
+        if (read_whole(path, PAYLOAD_MAX, &request->payload, &length, &err) != STATUS_OK) {
+            report_error(&err);
+            return EXIT_WRONG;
+        }
+        name = option[0] == '@' ? path : "standard input";
+    } else {
+        request->payload = mem_copy_string(option);
+        length = strlen(option);
+    }
+    enum exit_status status = check_payload(name, request->payload, length);
+    if (status == EXIT_OK) {
+        /* null is no payload, as in the database. */
+        const char *start = request->payload + strspn(request->payload, " \t\r\n");
+        bool is_null = json_means_nothing(start, strcspn(start, " \t\r\n"));
+        request->document.payload = is_null ? NULL : request->payload;
+        request->document.payload_length = length;
+    }
+    return status;
+}
+
+static bool read_instant(const struct args *args, const char *name, const char **instant) {
+    *instant = args_get(args, name);
+    if (*instant == NULL || instant_is_valid(*instant)) {
+        return true;
+    }
+    usage_error(args, "--%s wants " INSTANT_FORM ", not '%s'", name, text_shown(*instant));
+    return false;
+}
+
+static enum exit_status read_request(const struct args *args, struct request *request) {
+    struct submit_document *document = &request->document;
+    int64_t priority = 0, in_ms = 0;
+    if (args_has(args, "in") && args_has(args, "at")) {
+        return usage_error(args, "--in and --at exclude each other");
+    }
+    if (!key_check(args, args->positional[1]) || !read_instant(args, "updated-at", &document->updated_at) ||
+        !read_instant(args, "at", &document->run_at) || !args_int(args, "priority", INT32_MIN, INT32_MAX, &priority) ||
+        !args_duration(args, "in", &in_ms)) {
+        return EXIT_WRONG;
+    }
+    document->key = args->positional[1];
+    document->has_priority = args_has(args, "priority");
+    document->priority = (int32_t)priority;
+    return read_payload(args, request);
+}
+
+/* ---- one document ------------------------------------------------------------------------------------------------- */
+
+/* --in counts from the database's clock: no other is compared with. */
+static enum status find_run_at(const struct args *args, struct db_sync *db, struct request *request,
+                               struct error *err) {
+    int64_t in_ms = 0;
+    if (!args_has(args, "in") || !args_duration(args, "in", &in_ms)) {
+        return STATUS_OK;
+    }
+    char text[24];
+    snprintf(text, sizeof text, "%" PRId64, in_ms);
+    struct db_param params[] = {DB_TEXT(text)};
+    struct db_result *result = NULL;
+    enum status status = sync_run(db, NULL, sql_instant.text, 1, params, &result, err);
+    if (status == STATUS_OK) {
+        snprintf(request->run_at, sizeof request->run_at, "%s", db_value(result, 0, 0));
+        request->document.run_at = request->run_at;
+        sync_result_free(result);
+    }
+    return status;
+}
+
+static enum status print_outcome(const struct args *args, struct db_sync *db, const struct chunk_outcome *outcome,
+                                 struct error *err) {
+    if (outcome->fresh + outcome->updated > 0) {
+        printf("%s (version %" PRId64 ")\n", outcome->fresh > 0 ? "new" : "updated", outcome->version);
+        return STATUS_OK;
+    }
+    struct db_result *found = NULL;
+    enum status status = selection_by_keys(db, args->positional[0], 1, args->positional + 1, &found, err);
+    if (status == STATUS_OK) {
+        printf("unchanged (version %s)\n", db_rows(found) > 0 ? db_value(found, 0, FOUND_VERSION) : "gone");
+        sync_result_free(found);
+    }
+    return status;
+}
+
+static enum exit_status send(const struct args *args, struct db_sync *db, struct request *request) {
+    struct chunk *chunk = mem_alloc(sizeof *chunk);
+    struct chunk_outcome outcome = {0};
+    struct error err = ERROR_NONE;
+    chunk_init(chunk, args->positional[0], args_has(args, "if-changed"));
+    enum status status = find_run_at(args, db, request, &err);
+    if (status == STATUS_OK) {
+        chunk_add(chunk, &request->document);
+        status = chunk_send(chunk, db, &outcome, &err);
+    }
+    if (status == STATUS_OK) {
+        status = print_outcome(args, db, &outcome, &err);
+    }
+    chunk_finish(chunk);
+    free(chunk);
+    return status == STATUS_OK ? output_finish(EXIT_OK) : report_store_error(db, args->positional[0], &err);
+}
+
+/* ---- the command -------------------------------------------------------------------------------------------------- */
+
+static enum exit_status check_form(const struct args *args) {
+    static const char *const of_one[] = {"payload", "updated-at", "priority", "in", "at"};
+    if (!args_has(args, "from")) {
+        return args->count == 2 ? EXIT_OK : usage_error(args, "which document? Name its key, or give --from FILE");
+    }
+    if (args->count == 2) {
+        return usage_error(args, "a key and --from exclude each other");
+    }
+    for (size_t i = 0; i < sizeof of_one / sizeof of_one[0]; i++) {
+        if (args_has(args, of_one[i])) {
+            return usage_error(args, "--%s and --from exclude each other: the lines say it", of_one[i]);
+        }
+    }
+    return EXIT_OK;
+}
+
+static enum exit_status run_submit(const struct args *args) {
+    struct request request = {0};
+    struct session session;
+    bool lines = args_has(args, "from");
+    enum exit_status status = check_form(args);
+    if (status == EXIT_OK && !lines) {
+        status = read_request(args, &request);
+    }
+    if (status == EXIT_OK) {
+        status = session_open(args, &session);
+        if (status == EXIT_OK) {
+            status = lines ? submit_lines(args, session.db) : send(args, session.db, &request);
+            session_close(&session);
+        }
+    }
+    free(request.payload);
+    return status;
+}
+
+static const struct option_spec options[] = {
+    {"payload", "JSON", "the document's payload; @FILE reads a file, - standard input"},
+    {"updated-at", "TIME", "which state of the document it is; only a newer one is taken (now)"},
+    {"if-changed", NULL, "take it when the time or the payload differs at all"},
+    {"priority", "N", "lower goes first (0)"},
+    {"in", "DURATION", "start that much later"},
+    {"at", "TIME", "start then"},
+    {"from", "FILE", "JSON lines: {\"key\", \"payload\", \"updated_at\", \"priority\", \"run_at\"}; - for standard input"},
+    {0},
+};
+
+const struct command command_submit = {
+    .name = "submit",
+    .usage = "PIPELINE KEY [--payload JSON|@FILE|-] [--updated-at TIME] [--if-changed] [--priority N]"
+             " [--in DURATION|--at TIME]\n       pgstage submit PIPELINE --from FILE|- [--if-changed]",
+    .summary = "submit documents",
+    .options = options,
+    .min_positional = 1,
+    .max_positional = 2,
+    .run = run_submit,
+};

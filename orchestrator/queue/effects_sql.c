@@ -1,0 +1,59 @@
+/* effects_sql.c - statements that an effect may not send, told by their first word.
+ *
+ * They would break the frame that the others rely on, and the server would not refuse them: the end of the transaction
+ * makes halves of one commit, and COPY with the client goes out of the protocol's step. hold_fences stands behind this.
+ */
+#include <string.h>
+#include <strings.h>
+
+#include "queue/effects.h"
+
+/* Behind blanks and comments, which nest. */
+static const char *skip_to_word(const char *sql) {
+    int depth = 0;
+    while (*sql != '\0') {
+        if (strncmp(sql, "/*", 2) == 0) {
+            depth++;
+            sql += 2;
+        } else if (depth > 0 && strncmp(sql, "*/", 2) == 0) {
+            depth--;
+            sql += 2;
+        } else if (depth == 0 && strncmp(sql, "--", 2) == 0) {
+            sql += strcspn(sql, "\n");
+        } else if (depth > 0 || strchr(" \t\r\n\f", *sql) != NULL) {
+            sql++;
+        } else {
+            break;
+        }
+    }
+    return sql;
+}
+
+static bool is_word(const char *sql, const char *word) {
+    size_t length = strlen(word);
+    const char *behind = sql + length;
+    return strncasecmp(sql, word, length) == 0 && (*behind == '\0' || strchr(" \t\r\n\f;(/-", *behind) != NULL);
+}
+
+const char *effects_refusal(const char *sql) {
+    static const char *const ends[] = {"begin", "start", "commit", "end", "rollback", "abort"};
+    const char *word = skip_to_word(sql);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        if (!is_word(word, ends[i])) {
+            continue;
+        }
+        /* ROLLBACK TO a savepoint stays inside. */
+        const char *next = skip_to_word(word + strlen(ends[i]));
+        if (is_word(next, "work") || is_word(next, "transaction")) {
+            next = skip_to_word(next + strcspn(next, " \t\r\n\f"));
+        }
+        return is_word(next, "to") ? NULL : "a statement of a stage cannot begin or end a transaction";
+    }
+    if (is_word(word, "prepare") && is_word(skip_to_word(word + strlen("prepare")), "transaction")) {
+        return "a statement of a stage cannot begin or end a transaction";
+    }
+    if (is_word(word, "copy") && (strcasestr(word, "stdin") != NULL || strcasestr(word, "stdout") != NULL)) {
+        return "COPY to or from the client is not possible in a stage";
+    }
+    return NULL;
+}

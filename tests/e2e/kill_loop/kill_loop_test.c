@@ -1,0 +1,317 @@
+/* kill_loop_test.c - kills -9 a random one of {node, worker, PostgreSQL backend, the whole embedded server}, again and again,
+ * while 300 documents pass five stages; in every round all of them must end done, each effect in the database exactly once.
+ *
+ * PGSTAGE_KILL_ROUNDS (20) and PGSTAGE_KILL_SEED come from the environment; the seed is printed.
+ */
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "db/cluster.h"
+#include "db/sync.h"
+
+enum { DOCUMENTS = 300, NODES = 2, ROUND_DEADLINE_MS = 120 * 1000, STAGES_WITH_EFFECT = 3 };
+
+struct arena_of_war {
+    char home[64], file[96];
+    struct cluster *cluster;
+    pid_t nodes[NODES];
+    struct random_seeded seeded;
+    struct random_ops random;
+    int kills[4];
+};
+
+static const char *const kinds[] = {"node", "worker", "backend", "server"};
+
+static int64_t now_ms(void) {
+    return clock_now_ms(&clock_boottime);
+}
+
+static void pause_ms(int ms) {
+    struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+    nanosleep(&pause, NULL);
+}
+
+/* One value as text; NULL while the server is away. */
+static char *ask(struct arena_of_war *w, const char *sql) {
+    struct db_sync *db = NULL;
+    struct db_result *result = NULL;
+    struct error err = ERROR_NONE;
+    char *value = NULL;
+    if (sync_open(cluster_url(w->cluster), "test", &db, &err) == STATUS_OK &&
+        sync_run(db, NULL, sql, 0, NULL, &result, &err) == STATUS_OK) {
+        value = mem_copy_string(db_rows(result) > 0 ? db_value(result, 0, 0) : "");
+    }
+    sync_result_free(result);
+    sync_close(db);
+    return value;
+}
+
+/* The same, waiting for the server to come back. */
+static char *ask_surely(struct arena_of_war *w, const char *sql) {
+    int64_t deadline = now_ms() + 60 * 1000;
+    for (;;) {
+        char *value = ask(w, sql);
+        if (value != NULL) {
+            return value;
+        }
+        cr_assert(now_ms() < deadline, "the server did not come back for: %s", sql);
+        pause_ms(20);
+    }
+}
+
+static int64_t ask_number(struct arena_of_war *w, const char *sql) {
+    char *value = ask_surely(w, sql);
+    int64_t number = strtoll(value, NULL, 10);
+    free(value);
+    return number;
+}
+
+static void write_pipeline(struct arena_of_war *w) {
+    snprintf(w->file, sizeof w->file, "%s/war.yaml", w->home);
+    FILE *file = fopen(w->file, "w");
+    cr_assert_not_null(file);
+    fprintf(file,
+            "pipeline: war\n"
+            "defaults: {timeout: 20s, retry: {first: 50ms, max: 200ms}}\n"
+            "stages:\n"
+            "  - {name: read, handler: '%s:step', workers: 2}\n"
+            "  - {name: first, handler: '%s:ledger', workers: 2}\n"
+            "  - {name: middle, handler: '%s:step', workers: 2}\n"
+            "  - {name: second, handler: '%s:ledger', workers: 1}\n"
+            "  - name: last\n"
+            "    sql: insert into ledger (key, stage, version) values (:key, 'last', :version)\n",
+            LEDGER_HANDLERS, LEDGER_HANDLERS, LEDGER_HANDLERS, LEDGER_HANDLERS);
+    fclose(file);
+}
+
+static pid_t start_node(struct arena_of_war *w, int index) {
+    pid_t pid = fork();
+    if (pid == 0) {
+        char log[128];
+        snprintf(log, sizeof log, "%s/node%d.log", w->home, index);
+        if (freopen(log, "a", stderr) == NULL || freopen("/dev/null", "w", stdout) == NULL) {
+            _exit(126);
+        }
+        setpgid(0, 0);
+        execl(PGSTAGE_PROGRAM, "pgstage", "run", w->file, "--home", w->home, "--lease", "1500ms", "--log", "info",
+              (char *)NULL);
+        _exit(127);
+    }
+    cr_assert(pid > 0);
+    return pid;
+}
+
+/* The parent of a process, 0 when it is gone. */
+static pid_t parent_of(pid_t pid) {
+    char path[64], line[512];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "r");
+    if (file == NULL) {
+        return 0;
+    }
+    int parent = 0;
+    if (fgets(line, sizeof line, file) != NULL) {
+        char *end = strrchr(line, ')');
+        if (end == NULL || sscanf(end + 1, " %*c %d", &parent) != 1) {
+            parent = 0;
+        }
+    }
+    fclose(file);
+    return parent;
+}
+
+static int children_of(pid_t parent, pid_t *pids, int max) {
+    int count = 0;
+    DIR *proc = opendir("/proc");
+    cr_assert_not_null(proc);
+    for (struct dirent *entry; count < max && (entry = readdir(proc)) != NULL;) {
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        if (pid > 1 && parent_of(pid) == parent) {
+            pids[count++] = pid;
+        }
+    }
+    closedir(proc);
+    return count;
+}
+
+static pid_t server_pid(const struct arena_of_war *w) {
+    int pid = 0;
+    bool held;
+    struct error err = ERROR_NONE;
+    if (cluster_state(w->home, &pid, &held, &err) != STATUS_OK) {
+        return 0;
+    }
+    return (pid_t)pid;
+}
+
+static bool kill_one_of(struct arena_of_war *w, const pid_t *pids, int count) {
+    return count > 0 && kill(pids[random_below(&w->random, (uint64_t)count)], SIGKILL) == 0;
+}
+
+static bool kill_node(struct arena_of_war *w) {
+    int index = (int)random_below(&w->random, NODES);
+    kill(w->nodes[index], SIGKILL);
+    waitpid(w->nodes[index], NULL, 0);
+    w->nodes[index] = start_node(w, index);
+    return true;
+}
+
+static bool kill_worker(struct arena_of_war *w) {
+    pid_t pids[64];
+    int index = (int)random_below(&w->random, NODES);
+    return kill_one_of(w, pids, children_of(w->nodes[index], pids, 64));
+}
+
+static bool kill_backend(struct arena_of_war *w) {
+    /* A client's backend: one killed makes PostgreSQL restart all of them, as after any crash. */
+    char *pid = ask(w, "select pid from pg_stat_activity where application_name like 'pgstage %' and pid <> "
+                       "pg_backend_pid() order by random() limit 1");
+    bool killed = pid != NULL && *pid != '\0' && kill((pid_t)strtol(pid, NULL, 10), SIGKILL) == 0;
+    free(pid);
+    return killed;
+}
+
+static bool kill_server(struct arena_of_war *w) {
+    pid_t pids[256], server = server_pid(w);
+    if (server <= 1) {
+        return false;
+    }
+    kill(server, SIGSTOP); /* so that it makes no children while they are counted */
+    int count = children_of(server, pids, 256);
+    kill(server, SIGKILL);
+    for (int i = 0; i < count; i++) {
+        kill(pids[i], SIGKILL);
+    }
+    return true;
+}
+
+static void kill_something(struct arena_of_war *w) {
+    static bool (*const ways[])(struct arena_of_war *) = {kill_node, kill_worker, kill_backend, kill_server};
+    int kind = (int)random_below(&w->random, 4);
+    if (ways[kind](w)) {
+        w->kills[kind]++;
+    }
+}
+
+static void submit(struct arena_of_war *w) {
+    char sql[512];
+    snprintf(sql, sizeof sql,
+             "select count(*) from pgstage.submit_set('war', (select array_agg('doc/' || i) from "
+             "generate_series(1, %d) i), (select array_agg(jsonb_build_object('n', i)) from generate_series(1, %d) "
+             "i), null, null, null, false)",
+             DOCUMENTS, DOCUMENTS);
+    cr_assert_eq(ask_number(w, sql), DOCUMENTS);
+}
+
+static void stop_nodes(struct arena_of_war *w) {
+    for (int i = 0; i < NODES; i++) {
+        kill(w->nodes[i], SIGTERM);
+    }
+    for (int i = 0; i < NODES; i++) {
+        int status = 0;
+        cr_assert_eq(waitpid(w->nodes[i], &status, 0), w->nodes[i]);
+        cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "node %d ended with status %x", i, (unsigned)status);
+    }
+}
+
+static void expect_number(struct arena_of_war *w, const char *sql, int64_t wanted, const char *what) {
+    int64_t found = ask_number(w, sql);
+    cr_expect_eq(found, wanted, "%s: %lld, not %lld", what, (long long)found, (long long)wanted);
+}
+
+static void check(struct arena_of_war *w) {
+    expect_number(w, "select count(*) from pgstage.task where status = 'done' and done_version = version", DOCUMENTS,
+                  "documents done");
+    expect_number(w, "select count(*) from ledger", DOCUMENTS * STAGES_WITH_EFFECT, "effects");
+    expect_number(w, "select count(*) from (select distinct key, stage from ledger) x", DOCUMENTS * STAGES_WITH_EFFECT,
+                  "different effects");
+    expect_number(w, "select count(*) from pgstage.failure where kind = 'quarantine'", 0, "quarantined");
+    expect_number(w, "select count(*) from pgstage.task where attempt <> 0", 0, "tasks with attempts used");
+    expect_number(w,
+                  "select count(*) from (select stage, status, sum(n) as n from (select stage, status, n from "
+                  "pgstage.task_count union all select stage, status, n from pgstage.task_count_delta) a group by 1, 2 "
+                  "having sum(n) <> 0) c full join (select stage, status, count(*) as n from pgstage.task group by 1, 2) "
+                  "t using (stage, status) where c.n is distinct from t.n",
+                  0, "counts that are not true");
+    expect_number(w, "select count(*) from pgstage.output o join pgstage.task t on t.id = o.task "
+                     "where o.version <> t.version", 0, "outputs of older versions");
+}
+
+static void round_of(struct arena_of_war *w, int number) {
+    int64_t begin = now_ms(), deadline = begin + ROUND_DEADLINE_MS;
+    memset(w->kills, 0, sizeof w->kills);
+    free(ask_surely(w, "truncate ledger, pgstage.task, pgstage.output, pgstage.failure, pgstage.claim_batch, "
+                       "pgstage.task_count, pgstage.task_count_delta, pgstage.node, pgstage.leader"));
+    submit(w);
+    for (int i = 0; i < NODES; i++) {
+        w->nodes[i] = start_node(w, i);
+    }
+    /* Something is killed each time that a few more effects are in the database. */
+    int64_t effects = 0, next = 10, done = 0;
+    while (done < DOCUMENTS) {
+        cr_assert(now_ms() < deadline, "round %d: %lld of %d done in time", number, (long long)done, DOCUMENTS);
+        char *text = ask(w, "select (select count(*) from ledger) || ' ' || (select count(*) from pgstage.task where "
+                            "status = 'done')");
+        if (text != NULL) {
+            char *end = NULL;
+            effects = strtoll(text, &end, 10);
+            done = strtoll(end, NULL, 10);
+            free(text);
+        }
+        if (effects >= next && done < DOCUMENTS) {
+            kill_something(w);
+            next = effects + 20 + (int64_t)random_below(&w->random, 150);
+        }
+        pause_ms(5);
+    }
+    stop_nodes(w);
+    check(w);
+    fprintf(stderr, "round %2d: %d documents done in %.1f s; killed", number, DOCUMENTS,
+            (double)(now_ms() - begin) / 1000);
+    for (int i = 0; i < 4; i++) {
+        fprintf(stderr, " %s %d", kinds[i], w->kills[i]);
+    }
+    fputc('\n', stderr);
+}
+
+static int64_t from_environment(const char *name, int64_t fallback) {
+    const char *text = getenv(name);
+    return text == NULL || *text == '\0' ? fallback : strtoll(text, NULL, 10);
+}
+
+Test(kill_loop, every_round_ends_with_all_done_exactly_once, .timeout = 3600) {
+    struct arena_of_war w = {0};
+    snprintf(w.home, sizeof w.home, "/tmp/pgstage-war-XXXXXX");
+    cr_assert_not_null(mkdtemp(w.home));
+    cr_assert_eq(chmod(w.home, 0711), 0);
+    int64_t seed = from_environment("PGSTAGE_KILL_SEED", (int64_t)(random_next(&random_system) % 1000000));
+    int64_t rounds = from_environment("PGSTAGE_KILL_ROUNDS", 20);
+    fprintf(stderr, "seed %lld\n", (long long)seed);
+    w.random = random_from_seed(&w.seeded, (uint64_t)seed);
+    struct error err = ERROR_NONE;
+    cr_assert_eq(cluster_use(w.home, &w.cluster, &err), STATUS_OK, "%s", err.text);
+    write_pipeline(&w);
+    char command[512];
+    snprintf(command, sizeof command, "%s apply %s --home %s >/dev/null", PGSTAGE_PROGRAM, w.file, w.home);
+    cr_assert_eq(system(command), 0);
+    free(ask_surely(&w, "create table if not exists ledger (key text not null, stage text not null, version bigint "
+                        "not null)"));
+    for (int i = 1; i <= rounds; i++) {
+        round_of(&w, i);
+    }
+    cluster_release(w.cluster);
+    snprintf(command, sizeof command, "rm -rf %s", w.home);
+    cr_expect_eq(system(command), 0);
+}
