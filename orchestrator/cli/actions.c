@@ -175,8 +175,8 @@ static enum exit_status confirm(const struct work *work, int64_t count) {
         return EXIT_OK;
     }
     if (isatty(STDIN_FILENO) != 1 || isatty(STDERR_FILENO) != 1) {
-        fprintf(stderr, "pgstage: %" PRId64 " task%s of pipeline '%s' match; say --yes to %s %s\n", count,
-                count == 1 ? "" : "s", pipeline, verb, count == 1 ? "it" : "them");
+        fprintf(stderr, "pgstage: %" PRId64 " task%s of pipeline '%s' match%s; say --yes to %s %s\n", count,
+                count == 1 ? "" : "s", pipeline, count == 1 ? "es" : "", verb, count == 1 ? "it" : "them");
         return EXIT_REFUSED;
     }
     fprintf(stderr, "%s %" PRId64 " task%s of pipeline '%s'? [y/N] ", verb, count, count == 1 ? "" : "s", pipeline);

@@ -35,6 +35,10 @@ bool json_check(const char *text, size_t length, struct json_mistake *mistake) {
         json_decref(value);
         return true;
     }
+    if (strspn(text, " \t\r\n") == length) {
+        *mistake = (struct json_mistake){1, 1, "empty: a JSON value is wanted"};
+        return false;
+    }
     mistake->line = error.line > 0 ? error.line : 1;
     mistake->column = error.column > 0 ? error.column : 1;
     snprintf(mistake->why, sizeof mistake->why, "%s", explain(&error));

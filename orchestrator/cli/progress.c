@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "cli/output.h"
 #include "db/sync.h"
 #include "sql/statements.h"
 
@@ -81,7 +82,7 @@ static void print_failures(struct db_sync *db, const char *pipeline) {
     }
     for (int i = 0; i < db_rows(result); i++) {
         printf("  %lld failed in %s: %s  (for instance %s)\n", (long long)db_int64(result, i, 0), db_value(result, i, 1),
-               db_value(result, i, 2), db_value(result, i, 3));
+               text_shown(db_value(result, i, 2)), text_shown(db_value(result, i, 3)));
     }
     if (db_rows(result) > 0) {
         printf("  pgstage tasks %s --status failed lists them, pgstage retry %s --status failed runs them again\n",

@@ -1,10 +1,11 @@
 /* conn.c - the life of a connection: its states, its socket, its loss.
  *
- *   DOWN -> RESOLVING -> CONNECTING -> SETTING_UP -> READY <-> BUSY      each but DOWN: loss -> LOST -> DOWN
- *                                                                        any: conn_close -> CLOSING
+ *   DOWN -> RESOLVING -> CONNECTING -> SETTING_UP -> READY <-> BUSY      each but DOWN: loss ->
+ * LOST -> DOWN any: conn_close -> CLOSING
  *
- * A loss is noted at once (the socket is closed, no request is taken) and told in the next loop turn, from LOST: so no
- * callback runs inside a call, and a caller may lose or close the connection from within a callback.
+ * A loss is noted at once (the socket is closed, no request is taken) and told in the next loop
+ * turn, from LOST: so no callback runs inside a call, and a caller may lose or close the connection
+ * from within a callback.
  */
 #include "db/conn.h"
 
@@ -74,6 +75,7 @@ static void on_timer(uv_timer_t *timer);
 
 static void arm_timer(struct db_conn *conn) {
     int64_t delay_ms = state_deadline_ms(conn, conn->state);
+    uv_update_time(conn->loop); /* from now on, not from when a slow loop turn began */
     int rc = delay_ms < 0 ? uv_timer_stop(&conn->timer)
                           : uv_timer_start(&conn->timer, on_timer, (uint64_t)delay_ms, 0);
     REQUIRE(rc == 0);
@@ -210,7 +212,7 @@ static void step_live(struct db_conn *conn, int events) {
         arm_timer(conn); /* the peer takes a large request, so it lives */
     }
     bool setting_up = conn->state == CONN_SETTING_UP;
-    bool complete = setting_up                  ? connect_take_setup(conn)
+    bool complete = setting_up                 ? connect_take_setup(conn)
                     : conn->state == CONN_BUSY ? request_receive(conn)
                                                : false;
     if (!is_live(conn)) {
@@ -268,7 +270,6 @@ void conn_lose(struct db_conn *conn, const struct error *why) {
 }
 
 void conn_lose_by_libpq(struct db_conn *conn) {
-    (void)PQisBusy(conn->pg); /* reads a farewell that is still in the buffer */
     struct error why = conn->farewell;
     if (why.code == STATUS_OK && conn->request != NULL && conn->request->poisoned) {
         why = conn->request->error;

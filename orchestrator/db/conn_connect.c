@@ -1,8 +1,9 @@
 /* conn_connect.c - from host names to a session that is set up.
  *
- * libpq would look names up blocking, so it is given addresses: each host name in the string becomes as many entries as
- * it has addresses, in order, under its own name (certificates are checked against it). While connecting, libpq may close
- * the socket and open another one under the same number: the watcher goes before each PQconnectPoll.
+ * libpq would look names up blocking, so it is given addresses: each host name in the string
+ * becomes as many entries as it has addresses, in order, under its own name (certificates are
+ * checked against it). While connecting, libpq may close the socket and open another one under the
+ * same number: the watcher goes before each PQconnectPoll.
  */
 #include <inttypes.h>
 #include <netdb.h>
@@ -177,6 +178,12 @@ void connect_begin(struct db_conn *conn) {
 
 /* ---- set-up ---- */
 
+/* A server that runs a long statement for a client that is gone is to notice. Not every version and
+ * platform can. */
+static const char check_client[] =
+    "do $$ begin perform pg_catalog.set_config('client_connection_check_interval', '10s', false);"
+    " exception when others then null; end $$;\n";
+
 static void append_listen(struct buf *script, PGconn *pg, const char *channel) {
     char *identifier = PQescapeIdentifier(pg, channel, strlen(channel));
     if (identifier != NULL) {
@@ -189,13 +196,13 @@ static void append_listen(struct buf *script, PGconn *pg, const char *channel) {
 static bool send_setup(struct db_conn *conn) {
     struct buf script;
     buf_init(&script, SCRIPT_MAX_BYTES);
+    buf_append_string(&script, check_client);
     if (conn->settings != NULL) {
         buf_append_format(&script, "%s\n;", conn->settings);
     }
     if (conn->listen != NULL) {
         append_listen(&script, conn->pg, conn->listen);
     }
-    /* An empty text is answered as well, so there is one way to get ready. */
     bool sent = !script.overflow && PQsendQuery(conn->pg, script.data) == 1;
     buf_finish(&script);
     return sent;
@@ -217,8 +224,8 @@ bool connect_take_setup(struct db_conn *conn) {
             return PQenterPipelineMode(conn->pg) == 1;
         }
         ExecStatusType status = PQresultStatus(result);
-        bool fine = status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK ||
-                    status == PGRES_EMPTY_QUERY;
+        bool fine =
+            status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK || status == PGRES_EMPTY_QUERY;
         struct error why = ERROR_NONE;
         if (!fine) {
             pq_error_of_result(&why, result, NULL);
@@ -270,10 +277,8 @@ void connect_timed_out(struct db_conn *conn) {
                   "the host name %s was not looked up within %" PRId64 " ms",
                   log_text(conn->info->hosts[conn->next_host].name), conn->connect_timeout_ms);
     } else {
-        error_set(&why, STATUS_UNAVAILABLE,
-                  "host %s, port %s did not answer within %" PRId64 " ms",
-                  log_text(PQhost(conn->pg)), log_text(PQport(conn->pg)),
-                  conn->connect_timeout_ms);
+        error_set(&why, STATUS_UNAVAILABLE, "host %s, port %s did not answer within %" PRId64 " ms",
+                  log_text(PQhost(conn->pg)), log_text(PQport(conn->pg)), conn->connect_timeout_ms);
     }
     /* One silent host must not keep the ones behind it from being tried. */
     for (int i = 0; conn->state == CONN_CONNECTING && i < conn->address_count; i++) {

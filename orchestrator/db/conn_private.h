@@ -1,5 +1,6 @@
-/* conn_private.h - what the three files of conn share: conn.c (states, loss, the public calls), conn_connect.c (from a
- * name to a connection that is set up) and conn_request.c (one request in a pipeline). Private to them.
+/* conn_private.h - what the three files of conn share: conn.c (states, loss, the public calls),
+ * conn_connect.c (from a name to a connection that is set up) and conn_request.c (one request in a
+ * pipeline). Private to them.
  */
 #ifndef DB_CONN_PRIVATE_H
 #define DB_CONN_PRIVATE_H
@@ -40,7 +41,14 @@ struct conn_lookup {
     int host;
 };
 
-enum entry_kind { ENTRY_BEGIN, ENTRY_PREPARE, ENTRY_STATEMENT, ENTRY_COMMIT, ENTRY_SYNC, ENTRY_ROLLBACK };
+enum entry_kind {
+    ENTRY_BEGIN,
+    ENTRY_PREPARE,
+    ENTRY_STATEMENT,
+    ENTRY_COMMIT,
+    ENTRY_SYNC,
+    ENTRY_ROLLBACK
+};
 
 /* One message group in the pipeline, in the order in which its results come back. */
 struct request_entry {
@@ -58,7 +66,8 @@ struct conn_request {
     int entry_count, current;
     bool has_result;     /* of the current entry */
     bool is_large;       /* of more than a few packets */
-    int unacknowledged;  /* bytes of a large one that the kernel held when they were last looked at */
+    int unacknowledged;  /* bytes of a large one that the kernel held when they were last looked at
+                          */
     bool closing_held;   /* COMMIT and the sync are not queued yet */
     bool closing_queued; /* from here on a loss leaves the outcome unknown */
     bool finished;       /* code, error and results say how it ended */
@@ -91,7 +100,7 @@ struct db_conn {
     struct conn_watcher *watcher; /* of the socket of `pg` */
 
     struct conn_lookup *lookup;
-    int next_host; /* that RESOLVING looks at */
+    int next_host;                                     /* that RESOLVING looks at */
     struct conn_address addresses[CONN_ADDRESSES_MAX]; /* what it found, in the string's order */
     int address_count;
     int first_address; /* tried first: the one behind an address that did not answer */
@@ -121,9 +130,9 @@ void conn_enter_ready(struct db_conn *conn);
 
 /* conn_connect.c */
 void connect_begin(struct db_conn *conn);
-void connect_continue(struct db_conn *conn);       /* CONNECTING: the socket is ready */
-bool connect_take_setup(struct db_conn *conn);     /* SETTING_UP: takes what arrived; true when done */
-void connect_timed_out(struct db_conn *conn);      /* the next attempt begins behind the host at hand */
+void connect_continue(struct db_conn *conn);   /* CONNECTING: the socket is ready */
+bool connect_take_setup(struct db_conn *conn); /* SETTING_UP: takes what arrived; true when done */
+void connect_timed_out(struct db_conn *conn);  /* the next attempt begins behind the host at hand */
 void connect_abandon_lookup(struct db_conn *conn); /* the connection is closed */
 
 /* conn_request.c */

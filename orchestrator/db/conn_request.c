@@ -1,10 +1,12 @@
 /* conn_request.c - one request: queued into libpq's pipeline, taken back result by result.
  *
- * What is queued: [BEGIN] (PREPARE? STATEMENT)* [COMMIT] SYNC. An error makes the server skip all up to the sync; when the
- * transaction is then still open, ROLLBACK SYNC follows before the request is answered.
+ * What is queued: [BEGIN] (PREPARE? STATEMENT)* [COMMIT] SYNC. An error makes the server skip all
+ * up to the sync; when the transaction is then still open, ROLLBACK SYNC follows before the request
+ * is answered.
  *
  * A large request keeps its closing part (COMMIT and the sync, without which nothing commits) back
- * until all else has left libpq's buffer. So "closing_queued" is what separates UNAVAILABLE from UNCERTAIN.
+ * until all else has left libpq's buffer. So "closing_queued" is what separates UNAVAILABLE from
+ * UNCERTAIN.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +18,8 @@
 #include "db/result_pq.h"
 
 enum {
-    PARAMS_MAX = 65535,                /* the protocol's 16 bits */
-    STATEMENT_MAX_BYTES = 1000000000,  /* a message of PostgreSQL is below 2^30 bytes */
+    PARAMS_MAX = 65535,               /* the protocol's 16 bits */
+    STATEMENT_MAX_BYTES = 1000000000, /* a message of PostgreSQL is below 2^30 bytes */
     LARGE_ABOVE_BYTES = 32 * 1024,
 };
 
@@ -41,7 +43,8 @@ enum status request_check(const struct db_request *request, struct error *err) {
         const struct db_statement *statement = &request->statements[i];
         REQUIRE(statement->param_count >= 0);
         if (statement->param_count > PARAMS_MAX) {
-            return error_set(err, STATUS_LIMIT, "a statement has %d parameters, at most %d can be sent",
+            return error_set(err, STATUS_LIMIT,
+                             "a statement has %d parameters, at most %d can be sent",
                              statement->param_count, PARAMS_MAX);
         }
         size_t bytes = statement_bytes(statement);
@@ -203,7 +206,8 @@ static int failed_statement(const struct conn_request *request, const struct req
 }
 
 /* The first failure is the request's; the server skips what follows. */
-static void fail(struct conn_request *request, enum status code, const struct error *why, int failed) {
+static void fail(struct conn_request *request, enum status code, const struct error *why,
+                 int failed) {
     if (request->code == STATUS_OK) {
         request->code = code;
         request->error = *why;
@@ -229,8 +233,9 @@ void request_lost(struct conn_request *request, const struct error *why) {
     }
 }
 
-/* The prepared statement is unknown to the server, or known with another meaning: after DISCARD, or when a pooler gave us
- * another session, or when a table changed. A new session knows nothing of it. */
+/* The prepared statement is unknown to the server, or known with another meaning: after DISCARD, or
+ * when a pooler gave us another session, or when a table changed. A new session knows nothing of
+ * it. */
 static bool is_stale_statement(const struct request_entry *entry, const PGresult *result) {
     const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *function = PQresultErrorField(result, PG_DIAG_SOURCE_FUNCTION);
@@ -368,7 +373,8 @@ bool request_receive(struct db_conn *conn) {
 /* ---- answering ---- */
 
 void request_answer(struct conn_request *request) {
-    struct db_reply reply = {.code = request->code, .error = request->error, .failed = request->failed};
+    struct db_reply reply = {
+        .code = request->code, .error = request->error, .failed = request->failed};
     if (request->code == STATUS_UNCERTAIN) {
         error_wrap(&reply.error, "the outcome is not known");
     }

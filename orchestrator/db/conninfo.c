@@ -1,7 +1,8 @@
 /* conninfo.c - reading a connection string with libpq's own parser.
  *
- * libpq's messages about a malformed string quote parts of it, and what it takes for a host name or a port may be a piece
- * of a password with an unescaped '@', ':' or '/'. So such strings are refused here, before anything can quote them.
+ * libpq's messages about a malformed string quote parts of it, and what it takes for a host name or
+ * a port may be a piece of a password with an unescaped '@', ':' or '/'. So such strings are
+ * refused here, before anything can quote them.
  */
 #include "db/conninfo.h"
 
@@ -17,8 +18,8 @@ static const char bad_string[] =
     "postgresql://user:password@host:port/dbname, with other special characters written as %XX, "
     "or host=... dbname=...";
 
-/* After the user part, a URI's host, port and path hold no further '@': one that does was cut in the middle of its
- * password. */
+/* After the user part, a URI's host, port and path hold no further '@': one that does was cut in
+ * the middle of its password. */
 static bool uri_is_clean(const char *url) {
     const char *start = strstr(url, "://");
     const char *equals = strchr(url, '=');
@@ -41,8 +42,9 @@ static const char *option_value(const PQconninfoOption *options, const char *key
     return "";
 }
 
-/* The options that hold once environment, service file and defaults are taken in. libpq tells them of a connection only,
- * so one is begun that its option check refuses, before any name is looked up. */
+/* The options that hold once environment, service file and defaults are taken in. libpq tells them
+ * of a connection only, so one is begun that its option check refuses, before any name is looked
+ * up. */
 static PQconninfoOption *effective_options(const char *url) {
     const char *const keywords[] = {"dbname", "ssl_min_protocol_version", NULL};
     const char *const values[] = {url, "none", NULL};
@@ -83,8 +85,9 @@ static void read_hosts(struct conninfo *info, const PQconninfoOption *options) {
     const char *addresses = option_value(options, "hostaddr");
     const char *ports = option_value(options, "port");
     int count = count_entries(names[0] != '\0' ? names : addresses);
-    bool matches = (addresses[0] == '\0' || names[0] == '\0' || count_entries(addresses) == count) &&
-                   (count_entries(ports) == 1 || count_entries(ports) == count);
+    bool matches =
+        (addresses[0] == '\0' || names[0] == '\0' || count_entries(addresses) == count) &&
+        (count_entries(ports) == 1 || count_entries(ports) == count);
     if ((names[0] == '\0' && addresses[0] == '\0') || !matches) {
         return; /* libpq's default, or lists that libpq refuses in words */
     }

@@ -1,5 +1,5 @@
-/* conninfo.h - a connection string, read once: what pgstage adds to it, and whose names must be looked up. Private to
- * db/.
+/* conninfo.h - a connection string, read once: what pgstage adds to it, and whose names must be
+ * looked up. Private to db/.
  *
  * Errors never show a part of the string: where it is malformed, any part may be the password.
  */
@@ -29,15 +29,16 @@ struct conninfo {
     int added_count;
 };
 
-/* `writes`: refuse servers that only read, unless target_session_attrs is set. INVALID when malformed. */
+/* `writes`: refuse servers that only read, unless target_session_attrs is set. INVALID when
+ * malformed. */
 enum status conninfo_open(const char *url, const char *role, bool writes, struct conninfo **info,
                           struct error *err) MUST_CHECK;
 void conninfo_close(struct conninfo *info);
 
 enum { CONNINFO_PARAMS_MAX = CONNINFO_ADDED_MAX + 7 };
 
-/* For PQconnect*Params with expand_dbname; ends with NULL. `hosts`, `addresses` and `ports` replace those of the string
- * unless NULL. */
+/* For PQconnect*Params with expand_dbname; ends with NULL. `hosts`, `addresses` and `ports` replace
+ * those of the string unless NULL. */
 struct conninfo_params {
     const char *keywords[CONNINFO_PARAMS_MAX], *values[CONNINFO_PARAMS_MAX];
 };

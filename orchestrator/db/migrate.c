@@ -1,8 +1,9 @@
 /* migrate.c - one transaction a migration, each under the same transaction-scoped lock.
  *
- * The lock is the first thing that a transaction takes, so "create unless it exists" cannot race, and it goes with the
- * transaction: a killed migrator leaves neither a lock nor half a migration. What is missing is looked up anew under each
- * lock, because another migrator may have been faster in between.
+ * The lock is the first thing that a transaction takes, so "create unless it exists" cannot race,
+ * and it goes with the transaction: a killed migrator leaves neither a lock nor half a migration.
+ * What is missing is looked up anew under each lock, because another migrator may have been faster
+ * in between.
  */
 #include "db/migrate.h"
 
@@ -18,11 +19,10 @@ static const char table_exists[] =
     "select exists (select from pg_catalog.pg_class c join pg_catalog.pg_namespace n"
     " on n.oid = c.relnamespace where n.nspname = 'pgstage' and c.relname = 'schema_migration')";
 
-static const char table_create[] =
-    "create table pgstage.schema_migration ("
-    " number int primary key,"
-    " name text not null,"
-    " applied_at timestamptz not null default pg_catalog.now())";
+static const char table_create[] = "create table pgstage.schema_migration ("
+                                   " number int primary key,"
+                                   " name text not null,"
+                                   " applied_at timestamptz not null default pg_catalog.now())";
 
 /* "create schema if not exists" wants a privilege even when there is nothing to create. */
 static const char schema_exists[] =
@@ -48,8 +48,8 @@ static enum status ask_bool(struct db_sync *db, const char *text, bool *answer, 
 }
 
 static enum status read_numbers(struct db_sync *db, struct db_result **numbers, struct error *err) {
-    return sync_run(db, NULL, "select number from pgstage.schema_migration order by number", 0, NULL,
-                    numbers, err);
+    return sync_run(db, NULL, "select number from pgstage.schema_migration order by number", 0,
+                    NULL, numbers, err);
 }
 
 static bool is_applied(const struct db_result *numbers, int number) {
@@ -114,8 +114,8 @@ static void name_holder(struct db_sync *db, struct error *err) {
 static enum status begin_locked(struct db_sync *db, const struct migrate_plan *plan,
                                 struct error *err) {
     char text[256];
-    /* Read committed: with an older snapshot the look-ups below would not see what another migrator did before it let
-     * the lock go. */
+    /* Read committed: with an older snapshot the look-ups below would not see what another migrator
+     * did before it let the lock go. */
     snprintf(text, sizeof text,
              "begin isolation level read committed read write; set local lock_timeout = %" PRId64
              "; select pg_catalog.pg_advisory_xact_lock(%lld)",
@@ -243,8 +243,9 @@ enum status migrate_compare(struct db_sync *db, const struct migrate_plan *plan,
 }
 
 static struct migrate_plan embedded_plan(void) {
-    return (struct migrate_plan){
-        .migrations = sql_migrations, .count = sql_migration_count, .lock_timeout_ms = LOCK_TIMEOUT_MS};
+    return (struct migrate_plan){.migrations = sql_migrations,
+                                 .count = sql_migration_count,
+                                 .lock_timeout_ms = LOCK_TIMEOUT_MS};
 }
 
 enum status migrate_up(struct db_sync *db, int *applied, struct error *err) {

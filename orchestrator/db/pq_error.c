@@ -46,7 +46,8 @@ bool pq_error_is_from_server(const PGresult *result) {
 
 enum { TEXT_MAX = 64 * 1024, LINE_MAX_BYTES = 2 * ERROR_TEXT_MAX };
 
-/* Lines become "first; second"; of libpq's explanations, which are indented, each is one sentence over several lines. */
+/* Lines become "first; second"; of libpq's explanations, which are indented, each is one sentence
+ * over several lines. */
 static void append_on_one_line(struct buf *out, const char *text) {
     bool any = false, explaining = false;
     while (*text != '\0') {
@@ -70,7 +71,8 @@ enum status pq_error_of_result(struct error *err, const PGresult *result, bool *
     const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
     const char *detail = PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
     const char *hint = PQresultErrorField(result, PG_DIAG_MESSAGE_HINT);
-    bool ends = severity != NULL && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0);
+    bool ends =
+        severity != NULL && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0);
     if (fatal != NULL) {
         *fatal = ends;
     }

@@ -64,7 +64,8 @@ static bool may_commit(const struct db_sync *db, const char *text) {
            strncasecmp(text, "end", 3) == 0;
 }
 
-/* A connection that the server has closed while it was idle: nothing has been sent, so nothing is uncertain. */
+/* A connection that the server has closed while it was idle: nothing has been sent, so nothing is
+ * uncertain. */
 static enum status check_alive(struct db_sync *db, struct error *err) {
     struct pollfd socket = {.fd = PQsocket(db->pg), .events = POLLIN};
     bool lost = PQstatus(db->pg) != CONNECTION_OK;
@@ -133,9 +134,8 @@ static PGresult *execute(struct db_sync *db, const char *name, const char *text,
         formats[i] = params[i].binary;
     }
     PGresult *result =
-        name != NULL
-            ? PQexecPrepared(db->pg, name, param_count, values, lengths, formats, 0)
-            : PQexecParams(db->pg, text, param_count, NULL, values, lengths, formats, 0);
+        name != NULL ? PQexecPrepared(db->pg, name, param_count, values, lengths, formats, 0)
+                     : PQexecParams(db->pg, text, param_count, NULL, values, lengths, formats, 0);
     free(formats);
     free(lengths);
     free(values);

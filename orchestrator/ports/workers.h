@@ -67,7 +67,8 @@ struct pool_statement {
 struct pool_outcome {
     enum pool_end end;
     int64_t run_us;
-    const char *kind;           /* for `failure`: "error", "crash", "timeout", "lost", "protocol"; NULL when OK */
+    const char *kind;           /* for `failure`: "error", "crash", "timeout", "lost", "protocol"; and
+                                    * "interrupted", "returned"; NULL when OK */
     struct pool_text message;   /* why; absent when OK */
     struct pool_text last_output; /* last lines of the worker's stderr and stdout; absent when OK or empty */
     struct pool_text output;    /* JSON text */
@@ -97,6 +98,8 @@ struct workers_ops {
     int (*room)(const struct pool *pool);
     /* Whether a worker is idle, with nothing in its pipe. */
     bool (*has_idle)(const struct pool *pool);
+    /* AGAIN: no room now; it can shrink by itself between room() and start(), when a run in hand turns out to be long.
+     * An `alone` task is taken when a fresh worker is there or can be had, and may wait for it inside of the pool. */
     enum status (*start)(struct pool *pool, const struct pool_task *task, struct error *err);
     /* Passes on that the run's task was cancelled or superseded. Unknown runs are ignored. */
     void (*tell)(struct pool *pool, uint64_t run, bool cancelled, bool superseded);

@@ -19,12 +19,35 @@ int stage_room(const struct stage *stage) {
     return stage->scheduler->workers->room(stage->pool) - stage->queued;
 }
 
+bool stage_is_parked(const struct stage *stage) {
+    return stage->pool != NULL && !stage->pool_closed &&
+           stage->scheduler->workers->state(stage->pool, NULL) == POOL_PARKED;
+}
+
+void stage_expect(struct stage *stage) {
+    stage->next_poll_ms = 0;
+    stage->poll_delay_ms = 0;
+    stage->expected = true;
+}
+
+void stage_expect_row(struct stage *stage, int id) {
+    struct stage *first = stage - stage->position;
+    for (int i = 0; i < stage->pipeline->stage_count; i++) {
+        if (first[i].spec->id == id) {
+            stage_expect(&first[i]);
+        }
+    }
+}
+
 static bool may_start(const struct scheduler *s, int64_t now) {
     return s->begun && !s->draining && now < s->lease_end_ms - LEASE_MARGIN_MS;
 }
 
 /* A stage that wants committed input takes a task only when the store has all its transitions. */
-static bool is_startable(const struct held *h) {
+static bool is_startable(const struct scheduler *s, const struct held *h) {
+    if (held_is_blocked(s, h)) {
+        return false;
+    }
     bool committed = h->count == 0 && !h->in_tick;
     return committed || !(h->stage->spec->after_commit || h->stage->spec->kind == SCHED_SQL || h->alone);
 }
@@ -53,10 +76,14 @@ static bool start_one(struct scheduler *s, struct held *h) {
         map_put(&s->by_run, (int64_t)task.run, h);
         return true;
     }
-    if (!status_is_transient(status)) {
+    if (status == STATUS_INVALID || status == STATUS_LIMIT) {
         /* The task itself cannot be given to a worker (too large for a frame, say): that is its own failure. */
         held_end_failed(h, &(struct plan_failure){.ending = STORE_FAILED, .attempts = 1, .kind = "permanent"}, err.text,
                         strlen(err.text), NULL, 0);
+    } else if (h->alone && stage_is_parked(h->stage)) {
+        /* A fresh process is not to be had here, and the places that there are would take it again at once. */
+        h->delay_ms = PARKED_DELAY_MS;
+        held_end(h, STORE_DELAYED);
     }
     return false;
 }
@@ -70,7 +97,7 @@ static void dispatch_stage(struct scheduler *s, struct stage *stage) {
         if (s->workers->room(stage->pool) <= 0) {
             return;
         }
-        if (is_startable(h) && !start_one(s, h) && h->state == HELD_QUEUED) {
+        if (is_startable(s, h) && !start_one(s, h) && h->state == HELD_QUEUED) {
             return;
         }
     }
@@ -179,18 +206,18 @@ static void on_failed(struct scheduler *s, struct held *h, const struct pool_out
         held_end(h, STORE_RELEASE);
         return;
     }
-    log_event(LOG_INFO, "task.failed", "pipeline=%s stage=%s task=%lld kind=%s attempt=%d reason=%s",
-              h->stage->pipeline->name, h->stage->spec->name, (long long)h->task, plan.kind, h->attempt + 1,
-              log_text(outcome->message.data == NULL ? "" : outcome->message.data));
     if (strcmp(plan.kind, "quarantine") == 0) {
         char *reason = mem_format("quarantined: %.*s while it ran alone", (int)outcome->message.length,
                                   outcome->message.data == NULL ? "" : outcome->message.data);
         held_end_failed(h, &plan, reason, strlen(reason), outcome->last_output.data, outcome->last_output.length);
         free(reason);
-        return;
+    } else {
+        held_end_failed(h, &plan, outcome->message.data, outcome->message.length, outcome->last_output.data,
+                        outcome->last_output.length);
     }
-    held_end_failed(h, &plan, outcome->message.data, outcome->message.length, outcome->last_output.data,
-                    outcome->last_output.length);
+    log_event(LOG_INFO, "task.failed", "pipeline=%s stage=%s task=%lld kind=%s attempt=%d reason=%s",
+              h->stage->pipeline->name, h->stage->spec->name, (long long)h->task, plan.kind, h->attempt + 1,
+              log_text(h->reason == NULL ? "" : h->reason));
 }
 
 static void on_ended(void *context, struct pool *pool, uint64_t run, const struct pool_outcome *outcome) {
@@ -214,9 +241,11 @@ static void on_ended(void *context, struct pool *pool, uint64_t run, const struc
     h->interrupt_at_ms = 0;
     if (h->lost) {
         held_free_if_lost(s, h);
+    } else if (h->cut) {
+        held_end(h, h->ending);
     } else if (outcome->end == POOL_OK) {
         on_ok(s, h, outcome);
-    } else if (outcome->end == POOL_RETURNED && !s->draining) {
+    } else if (outcome->end == POOL_RETURNED && !s->draining && !h->cancelled && !h->superseded) {
         held_enqueue(h, stage, true);
     } else if (outcome->end == POOL_RETURNED || outcome->end == POOL_INTERRUPTED) {
         held_end(h, STORE_RELEASE);

@@ -62,7 +62,10 @@ static void build_effect(struct arena *arena, struct held *h, struct store_effec
     for (int i = 0; i < h->count; i++) {
         outputs[i] = store_text_of(h->outputs[i]);
     }
-    bool last = h->first_position + h->count >= h->stage->pipeline->stage_count;
+    if (!h->effect_open) {
+        bool last = h->first_position + h->count >= h->stage->pipeline->stage_count;
+        h->effect_ending = h->keep && !last && !h->cancelled ? STORE_STAY : STORE_NEXT;
+    }
     effect->chain = (struct store_chain){
         .task = h->task,
         .claim = h->claim,
@@ -72,25 +75,33 @@ static void build_effect(struct arena *arena, struct held *h, struct store_effec
         .pipeline = h->stage->pipeline->id,
         .revision = h->stage->pipeline->revision,
         .outputs = outputs,
-        .ending = h->keep && !last && !h->cancelled ? STORE_STAY : STORE_NEXT,
+        .ending = h->effect_ending,
     };
     build_statements(arena, h, effect);
 }
 
-/* The effect did not happen: the task waits for a lane again, the transition that it would have made is undone. */
-static void put_back(struct scheduler *s, struct held *h) {
+/* The effect did not happen, or nobody knows: the task waits for a lane again. */
+static void put_back(struct scheduler *s, struct held *h, bool uncertain) {
     h->state = HELD_ENDED;
     if (h->lost) {
         held_free_if_lost(s, h);
         return;
     }
-    if (h->stage->spec->kind == SCHED_SQL) {
-        h->count--;
-        held_enqueue(h, h->stage, true);
-        return;
+    h->effect_open = h->effect_open || uncertain;
+    bool sql = h->stage->spec->kind == SCHED_SQL;
+    /* It may have been told of this while its effect was under way. */
+    bool unwanted = !h->effect_open && (h->cancelled || (h->superseded && sql));
+    if (sql || unwanted) {
+        shared_text_drop(h->outputs[--h->count]); /* the transition that it would have made is undone */
     }
-    h->state = HELD_EFFECT;
-    list_prepend(&h->stage->effects, &h->link);
+    if (unwanted) {
+        held_end(h, STORE_RELEASE);
+    } else if (sql) {
+        held_enqueue(h, h->stage, true);
+    } else {
+        h->state = HELD_EFFECT;
+        list_prepend(&h->stage->effects, &h->link);
+    }
 }
 
 static void blame(struct scheduler *s, struct held *h, enum status code, const struct error *error) {
@@ -101,6 +112,7 @@ static void blame(struct scheduler *s, struct held *h, enum status code, const s
         held_free_if_lost(s, h);
         return;
     }
+    h->effect_open = false;
     shared_text_drop(h->outputs[--h->count]); /* the stage did not end well after all */
     struct plan_failure_in in = {
         .end = code == STATUS_TIMEOUT ? POOL_TIMEOUT : POOL_RETRY,
@@ -124,18 +136,27 @@ static void on_committed(struct scheduler *s, struct held *h, const struct store
         held_free_if_lost(s, h);
         return;
     }
-    if (verdict->dropped || verdict->verdict.answer == STORE_REFUSED || !verdict->verdict.running) {
-        s->done_tasks += !verdict->dropped && verdict->verdict.answer != STORE_REFUSED &&
-                         h->stage->position + 1 == h->stage->pipeline->stage_count;
+    if (verdict->dropped || verdict->verdict.answer == STORE_REFUSED) {
+        tick_doubt(s, clock_now_ms(s->options.clock));
+        held_leave(s, h);
+        return;
+    }
+    bool last = h->stage->position + 1 == h->stage->pipeline->stage_count;
+    if (!verdict->verdict.running) {
+        s->done_tasks += last;
+        if (!last || h->superseded || verdict->verdict.stage != h->stage->spec->id) {
+            stage_expect_row(h->stage, verdict->verdict.stage);
+        }
         held_leave(s, h);
         return;
     }
     /* It stays ours: the chain goes on from what is now committed. */
+    h->effect_open = false;
     held_drop_statements(h);
     struct shared_text *output = shared_text_share(h->outputs[h->count - 1]);
     held_accept(h, h->count);
     struct stage *next = h->stage + 1;
-    if (s->draining || h->cancelled || next->spec->id != verdict->verdict.stage) {
+    if (last || s->draining || h->cancelled || next->paused || next->spec->id != verdict->verdict.stage) {
         shared_text_drop(output);
         held_end(h, STORE_RELEASE);
         return;
@@ -156,8 +177,14 @@ static void split(struct scheduler *s, struct lane *lane, const struct store_eff
             if (answer->at_fault < 0) {
                 h->effect_limit = half;
             }
-            put_back(s, h);
+            put_back(s, h, false);
         }
+    }
+}
+
+static void put_all_back(struct scheduler *s, struct lane *lane, bool uncertain) {
+    for (int i = lane->count - 1; i >= 0; i--) {
+        put_back(s, lane->held[i], uncertain);
     }
 }
 
@@ -165,6 +192,7 @@ static void on_effects(void *context, const struct store_effects_answer *answer)
     struct lane *lane = context;
     struct scheduler *s = lane->scheduler;
     s->effects_in_flight -= lane->count;
+    bool to_blame = false;
     switch (answer->code) {
     case STATUS_OK:
         for (int i = 0; i < lane->count; i++) {
@@ -174,33 +202,40 @@ static void on_effects(void *context, const struct store_effects_answer *answer)
     case STATUS_INVALID:
     case STATUS_TIMEOUT:
     case STATUS_LIMIT:
+        to_blame = true;
+        split(s, lane, answer);
+        break;
+    case STATUS_INTERNAL:
     case STATUS_NOT_FOUND:
     case STATUS_PROTOCOL:
-    case STATUS_INTERNAL:
-        split(s, lane, answer);
+        log_event(LOG_ERROR, "effects.failed", "stage=%s effects=%d reason=%s", lane->stage->spec->name, lane->count,
+                  log_text(answer->error.text));
+        put_all_back(s, lane, false);
         break;
     case STATUS_AGAIN:
     case STATUS_CONFLICT:
     case STATUS_UNAVAILABLE:
+        put_all_back(s, lane, false);
+        break;
     case STATUS_UNCERTAIN:
-        for (int i = lane->count - 1; i >= 0; i--) {
-            put_back(s, lane->held[i]);
-        }
+        put_all_back(s, lane, true);
         break;
     }
+    lane->delay_ms = plan_poll_delay_ms(lane->delay_ms, answer->code == STATUS_OK || to_blame);
+    lane->not_before_ms = clock_now_ms(s->options.clock) + lane->delay_ms;
     lane->count = 0;
     arena_finish(&lane->arena);
     s->options.changed(s->options.context);
 }
 
 /* The next batch of a lane: tasks of an sql stage that are committed, or handlers' effects not named by a tick. */
-static int gather(struct stage *stage, struct held **batch) {
+static int gather(const struct scheduler *s, struct stage *stage, struct held **batch) {
     bool sql = stage->spec->kind == SCHED_SQL;
     struct list *from = sql ? &stage->queue : &stage->effects;
     int count = 0, limit = EFFECT_BATCH_MAX;
     LIST_EACH(node, from) {
         struct held *h = LIST_ENTRY(node, struct held, link);
-        if (h->in_tick || (sql && h->count > 0)) {
+        if (h->in_tick || (sql && (h->count > 0 || held_is_blocked(s, h)))) {
             continue;
         }
         bool single = h->alone;
@@ -218,7 +253,7 @@ static int gather(struct stage *stage, struct held **batch) {
 }
 
 static void start_lane(struct scheduler *s, struct stage *stage, struct lane *lane) {
-    lane->count = gather(stage, lane->held);
+    lane->count = gather(s, stage, lane->held);
     if (lane->count == 0) {
         return;
     }
@@ -248,24 +283,29 @@ static void start_lane(struct scheduler *s, struct stage *stage, struct lane *la
     on_effects(lane, &(struct store_effects_answer){.code = status, .error = err, .at_fault = -1});
 }
 
-static void stage_turn(struct scheduler *s, struct stage *stage, int64_t now) {
+static void stage_turn(struct scheduler *s, struct stage *stage, int64_t now, int64_t *next_ms) {
     for (int i = 0; i < stage->lane_count; i++) {
         struct lane *lane = &stage->lanes[i];
         bool waiting = stage->spec->kind == SCHED_SQL ? !list_is_empty(&stage->queue) : !list_is_empty(&stage->effects);
         if (!waiting || now >= s->lease_end_ms - LEASE_MARGIN_MS) {
             return;
         }
-        if (lane->count == 0 && s->store->lane_ready(s->store->context, lane->index)) {
+        if (lane->count > 0) {
+            continue;
+        }
+        if (now < lane->not_before_ms) {
+            sooner(next_ms, lane->not_before_ms);
+        } else if (s->store->lane_ready(s->store->context, lane->index)) {
             start_lane(s, stage, lane);
         }
     }
 }
 
-void effects_turn(struct scheduler *s, int64_t now) {
+void effects_turn(struct scheduler *s, int64_t now, int64_t *next_ms) {
     if (!s->begun || s->killed) {
         return;
     }
     for (int i = 0; i < s->stage_count; i++) {
-        stage_turn(s, &s->stages[i], now);
+        stage_turn(s, &s->stages[i], now, next_ms);
     }
 }

@@ -55,6 +55,7 @@ struct held *held_new(struct scheduler *s, struct stage *stage, const struct sto
     struct held *old = map_put(&s->by_task, h->task, h);
     if (old != NULL) {
         /* The store gave us a task again that we still thought ours: the older claim is gone. */
+        h->waits_for = old->state == HELD_RUNNING ? old->run : old->waits_for;
         held_lose(s, old);
     }
     held_enqueue(h, stage, false);
@@ -93,8 +94,10 @@ static char *copy_text(const char *data, size_t length) {
     return data == NULL ? NULL : mem_copy_bytes(data, length);
 }
 
-void held_end_failed(struct held *h, const struct plan_failure *plan, const char *reason, size_t reason_length,
-                     const char *detail, size_t detail_length) {
+static void note_failure(struct held *h, const struct plan_failure *plan, const char *reason, size_t reason_length,
+                         const char *detail, size_t detail_length) {
+    free(h->reason);
+    free(h->detail);
     h->add_attempts = plan->attempts;
     h->add_crashes = plan->crashes;
     h->add_rescues = plan->rescues;
@@ -102,7 +105,31 @@ void held_end_failed(struct held *h, const struct plan_failure *plan, const char
     h->kind = plan->kind;
     h->reason = copy_text(reason, reason_length);
     h->detail = copy_text(detail, detail_length);
+}
+
+void held_end_failed(struct held *h, const struct plan_failure *plan, const char *reason, size_t reason_length,
+                     const char *detail, size_t detail_length) {
+    note_failure(h, plan, reason, reason_length, detail, detail_length);
     held_end(h, plan->ending);
+}
+
+void held_cut(struct scheduler *s, struct held *h, const struct plan_failure *plan, const char *reason) {
+    while (h->count > 0) {
+        shared_text_drop(h->outputs[--h->count]);
+    }
+    note_failure(h, plan, reason, reason == NULL ? 0 : strlen(reason), NULL, 0);
+    if (h->state != HELD_RUNNING) {
+        held_end(h, plan->ending);
+        return;
+    }
+    h->cut = true;
+    h->ending = plan->ending;
+    h->interrupted = true;
+    s->workers->interrupt(h->stage->pool, h->run);
+}
+
+bool held_is_blocked(const struct scheduler *s, const struct held *h) {
+    return h->waits_for != 0 && map_get(&s->by_run, (int64_t)h->waits_for) != NULL;
 }
 
 void held_accept(struct held *h, int transitions) {
@@ -174,9 +201,6 @@ void held_free_if_lost(struct scheduler *s, struct held *h) {
 void held_lose(struct scheduler *s, struct held *h) {
     if (h->lost) {
         return;
-    }
-    if (map_get(&s->by_task, h->task) == h) {
-        map_remove(&s->by_task, h->task);
     }
     if (h->state == HELD_RUNNING) {
         h->interrupted = true;

@@ -67,8 +67,8 @@ int plan_claim_count(const struct plan_claim_in *in) {
     return count > 0 ? (int)count : 0;
 }
 
-int64_t plan_poll_delay_ms(int64_t last_delay_ms, bool found_any) {
-    if (found_any) {
+int64_t plan_poll_delay_ms(int64_t last_delay_ms, bool success) {
+    if (success) {
         return 0;
     }
     if (last_delay_ms < PLAN_POLL_FIRST_MS) {

@@ -56,7 +56,7 @@ struct plan_claim_in {
 };
 int plan_claim_count(const struct plan_claim_in *in);
 
-/* The next delay of a stage that was polled in vain; 0 after a claim that found something. */
-int64_t plan_poll_delay_ms(int64_t last_delay_ms, bool found_any);
+/* The next delay of what was tried in vain: a poll, a tick, an effect. 0 when it was not in vain. */
+int64_t plan_poll_delay_ms(int64_t last_delay_ms, bool success);
 
 #endif

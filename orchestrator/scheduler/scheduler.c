@@ -92,6 +92,7 @@ void scheduler_begin(struct scheduler *s, int64_t node, int64_t lease_end_ms) {
     REQUIRE(s->held_count == 0);
     s->node = node;
     s->begun = true;
+    s->doubt = false;
     s->reconcile_at_ms = 0;
     scheduler_set_lease_end(s, lease_end_ms);
     scheduler_woken(s);
@@ -102,19 +103,40 @@ void scheduler_set_lease_end(struct scheduler *s, int64_t lease_end_ms) {
     s->workers->set_lease_end(s->workers->context, lease_end_ms);
 }
 
-/* While draining, what was not begun goes back; after a kill, what waits for its SQL does too. */
+static void give_back_queue(struct stage *stage) {
+    LIST_EACH_SAFE(node, after, &stage->queue) {
+        struct held *h = LIST_ENTRY(node, struct held, link);
+        if (!h->effect_open) {
+            held_end(h, STORE_RELEASE);
+        }
+    }
+}
+
+/* While draining, what was not begun goes back; after a kill, what waits for its SQL does too. An effect whose commit is
+ * not known of is begun: it is sent again, unless there is no time for it. */
 static void give_back(struct scheduler *s) {
     LIST_EACH_SAFE(node, after, &s->all) {
         struct held *h = LIST_ENTRY(node, struct held, all);
         if (h->lost) {
             continue;
         }
-        if (h->state == HELD_QUEUED) {
+        if (h->state == HELD_QUEUED && (s->killed || !h->effect_open)) {
             held_end(h, STORE_RELEASE);
         } else if (h->state == HELD_EFFECT && s->killed) {
             held_dequeue(h);
             shared_text_drop(h->outputs[--h->count]);
             held_end(h, STORE_RELEASE);
+        }
+    }
+}
+
+/* What waits for a stage that is paused, or for a pool that is no more, is of more use to others. */
+static void give_back_stuck(struct scheduler *s) {
+    for (int i = 0; i < s->stage_count; i++) {
+        struct stage *stage = &s->stages[i];
+        if (!list_is_empty(&stage->queue) &&
+            (stage->paused || (stage_is_parked(stage) && s->workers->room(stage->pool) <= 0))) {
+            give_back_queue(stage);
         }
     }
 }
@@ -142,7 +164,7 @@ static int64_t next_interrupt_ms(const struct scheduler *s) {
 
 int64_t scheduler_turn(struct scheduler *s) {
     if (s->closing) {
-        if (pools_closed(s) && s->held_count == 0) {
+        if (pools_closed(s) && scheduler_is_empty(s)) {
             void (*closed)(void *) = s->closed;
             void *context = s->closed_context;
             scheduler_free(s);
@@ -153,16 +175,19 @@ int64_t scheduler_turn(struct scheduler *s) {
     int64_t now = clock_now_ms(s->options.clock);
     if (s->draining) {
         give_back(s);
+    } else {
+        give_back_stuck(s);
     }
     dispatch_turn(s, now);
-    effects_turn(s, now);
     int64_t next = next_interrupt_ms(s);
+    effects_turn(s, now, &next);
     tick_turn(s, now, &next);
     return next;
 }
 
 void scheduler_store_ready(struct scheduler *s) {
     int64_t now = clock_now_ms(s->options.clock);
+    s->doubt = s->begun;
     s->reconcile_at_ms = 0;
     s->reconcile_soon_until_ms = now + RECONCILE_SOON_FOR_MS;
     scheduler_woken(s);
@@ -170,8 +195,7 @@ void scheduler_store_ready(struct scheduler *s) {
 
 void scheduler_woken(struct scheduler *s) {
     for (int i = 0; i < s->stage_count; i++) {
-        s->stages[i].next_poll_ms = 0;
-        s->stages[i].poll_delay_ms = 0;
+        stage_expect(&s->stages[i]);
     }
     s->options.changed(s->options.context);
 }
@@ -184,7 +208,7 @@ void scheduler_stage_states(struct scheduler *s, int count, const struct store_s
                 continue;
             }
             if (stage->paused && !states[i].paused) {
-                stage->next_poll_ms = 0;
+                stage_expect(stage);
             }
             stage->paused = states[i].paused;
         }
@@ -203,7 +227,7 @@ void scheduler_kill(struct scheduler *s) {
 }
 
 void scheduler_abandon(struct scheduler *s) {
-    s->begun = false;
+    s->begun = s->doubt = false;
     s->workers->interrupt_all(s->workers->context, true);
     LIST_EACH_SAFE(node, after, &s->all) {
         struct held *h = LIST_ENTRY(node, struct held, all);
@@ -220,12 +244,13 @@ void scheduler_abandon(struct scheduler *s) {
 }
 
 bool scheduler_is_empty(const struct scheduler *s) {
-    return s->held_count == 0 && !s->tick_in_flight && !s->reconcile_in_flight && s->effects_in_flight == 0;
+    return s->held_count == 0 && !s->tick_in_flight && !s->reconcile_in_flight && s->effects_in_flight == 0 && !s->doubt;
 }
 
 bool scheduler_is_dry(const struct scheduler *s) {
     for (int i = 0; i < s->stage_count; i++) {
-        if (!s->stages[i].last_claim_empty && !s->stages[i].paused) {
+        const struct stage *stage = &s->stages[i];
+        if (!stage->last_claim_empty && !stage->paused && !stage_is_parked(stage)) {
             return false;
         }
     }
@@ -234,9 +259,13 @@ bool scheduler_is_dry(const struct scheduler *s) {
 
 int scheduler_busy_stages(const struct scheduler *s, int max, int *stages) {
     int count = 0;
+    int64_t now = clock_now_ms(s->options.clock);
     for (int i = 0; i < s->stage_count && count < max; i++) {
-        if (s->begun && !s->draining && !s->stages[i].last_claim_short && s->stages[i].last_claim_ms > 0) {
-            stages[count++] = s->stages[i].spec->id;
+        const struct stage *stage = &s->stages[i];
+        /* Places that have been full for long are no promise to look again soon: other nodes want to be notified. */
+        if (s->begun && !s->draining && !stage->last_claim_short && stage->last_claim_ms > 0 &&
+            now - stage->last_claim_ms < BUSY_RECENT_MS) {
+            stages[count++] = stage->spec->id;
         }
     }
     return count;

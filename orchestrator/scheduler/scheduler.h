@@ -60,6 +60,7 @@ struct scheduler_options {
     void *context;
 };
 
+/* Ownership: *scheduler is set also when a pool cannot be opened; it ends by scheduler_close. */
 enum status scheduler_create(const struct scheduler_options *options, struct scheduler **scheduler,
                              struct error *err) MUST_CHECK;
 
@@ -81,7 +82,7 @@ void scheduler_drain(struct scheduler *scheduler);
 void scheduler_kill(struct scheduler *scheduler);
 /* The lease is about to end: kills what runs at once and forgets all claims; the store gives them to others. */
 void scheduler_abandon(struct scheduler *scheduler);
-/* Nothing is held, runs or is in flight. */
+/* Nothing is held, runs or is in flight, and nothing that the store may still hold for this node is unknown here. */
 bool scheduler_is_empty(const struct scheduler *scheduler);
 /* Empty, and every stage's last claim came back with nothing. */
 bool scheduler_is_dry(const struct scheduler *scheduler);
@@ -102,7 +103,7 @@ int scheduler_stage_count(const struct scheduler *scheduler);
 void scheduler_report(const struct scheduler *scheduler, int index, struct scheduler_stage_report *report);
 
 /* Closes the pools (what runs is interrupted); `closed` is called once all processes are reaped, and then the scheduler is
- * freed. When: no tick or effect is in flight, or the store is closed. */
+ * freed. What is in flight is waited for: the store answers it, also when it closes. */
 void scheduler_close(struct scheduler *scheduler, void (*closed)(void *context), void *context);
 
 #endif

@@ -29,6 +29,8 @@ enum {
     RECONCILE_SOON_FOR_MS = 30 * 1000,
     RECONCILE_EVERY_MS = 15 * 1000, /* and now and then always */
     LEASE_MARGIN_MS = 50,
+    BUSY_RECENT_MS = 500,
+    PARKED_DELAY_MS = 5000, /* a task that needs a fresh process of a parked pool is for others until then */
 };
 
 /* JSON text that a transition and the next stage's input share. */
@@ -64,8 +66,11 @@ struct held {
 
     bool in_tick; /* named by the tick in flight */
     enum store_ending sent_ending; /* what it says of the claim */
+    int64_t not_before_ms, busy_delay_ms; /* its row was locked by somebody else: no tick names it until then */
     bool lost, superseded, cancelled, interrupted, alone, keep;
+    bool cut;                /* how the claim ends is settled: what the run in hand comes to does not count */
     int64_t interrupt_at_ms; /* a cancelled run is killed then; 0: never */
+    uint64_t waits_for;      /* a run under an older claim of the task that must be over first; 0: none */
 
     /* ENDED */
     enum store_ending ending;
@@ -78,12 +83,15 @@ struct held {
     int statement_count;
     struct held_statement *statements;
     int effect_limit; /* how many may share its effect transaction; halved when one fails; 0: no limit */
+    bool effect_open; /* it was sent, and nobody knows whether it was committed: it is sent again as it was */
+    enum store_ending effect_ending; /* what was sent of the claim */
 };
 
 struct lane {
     struct stage *stage;
     int index;      /* in the store */
     int count;      /* effects in flight; 0: free */
+    int64_t not_before_ms, delay_ms; /* after a failure that no task is to blame for */
     struct held *held[EFFECT_BATCH_MAX];
     struct arena arena;
     struct scheduler *scheduler;
@@ -106,6 +114,7 @@ struct stage {
     int asked; /* rows asked for in the tick in flight */
     int64_t asked_claim;
     bool last_claim_short, last_claim_empty;
+    bool expected; /* rows may have become ready since the last claim was sent */
     int64_t last_claim_ms, last_front_ms, next_poll_ms, poll_delay_ms;
     int hand_overs;
     int from_priority;
@@ -129,7 +138,7 @@ struct scheduler {
     int stage_count;
     struct stage *stages;
     struct list all;       /* held */
-    struct map by_task;    /* task -> held, those not lost */
+    struct map by_task;    /* task -> the last held of it, also while it is lost and its run not yet over */
     struct map by_run;     /* run -> held */
     struct map claims;     /* claim -> claim_use */
     int64_t *drops;        /* claims whose last task has left */
@@ -150,12 +159,19 @@ struct scheduler {
     int chain_limit; /* 0: none; else the most chains a tick may carry while one with bad content is searched */
 
     bool reconcile_in_flight;
-    int64_t tick_not_before_ms; /* after a failure */
+    int64_t tick_not_before_ms, tick_delay_ms; /* after a failure */
     int64_t told_at_ms, reconcile_at_ms, reconcile_soon_until_ms;
+    bool doubt; /* the store may hold claims of this node that it does not know of */
 
     void (*closed)(void *context);
     void *closed_context;
 };
+
+static inline void sooner(int64_t *next_ms, int64_t at_ms) {
+    if (at_ms < *next_ms) {
+        *next_ms = at_ms;
+    }
+}
 
 /* held.c */
 struct shared_text *shared_text_new(const char *data, size_t length); /* NULL data gives NULL */
@@ -168,6 +184,10 @@ void held_end(struct held *h, enum store_ending ending);
 void held_end_failed(struct held *h, const struct plan_failure *plan, const char *reason, size_t reason_length,
                      const char *detail, size_t detail_length);
 void held_accept(struct held *h, int transitions); /* the store has them: forget them */
+/* Ends the claim from the last accepted transition on, as the plan says; a run in hand is killed first. */
+void held_cut(struct scheduler *s, struct held *h, const struct plan_failure *plan, const char *reason);
+/* A run under an older claim of the task lives: nothing starts under this one. */
+bool held_is_blocked(const struct scheduler *s, const struct held *h);
 void held_drop_statements(struct held *h);
 /* The claim is not ours (or not wanted) any more: kills what runs, frees when nothing names it. */
 void held_lose(struct scheduler *s, struct held *h);
@@ -180,11 +200,21 @@ void dispatch_turn(struct scheduler *s, int64_t now);
 extern const struct pool_events dispatch_pool_events;
 void dispatch_after_stage(struct scheduler *s, struct held *h); /* a stage ended well and its output is in memory */
 int stage_room(const struct stage *stage);                      /* places not yet promised to queued tasks */
+bool stage_is_parked(const struct stage *stage);                /* its pool will not take tasks again */
+void stage_expect(struct stage *stage);                         /* rows may be ready: claim as soon as there is room */
+void stage_expect_row(struct stage *stage, int id);             /* the same for the stage of that id, in its pipeline */
 
 /* effects.c */
-void effects_turn(struct scheduler *s, int64_t now);
+void effects_turn(struct scheduler *s, int64_t now, int64_t *next_ms);
 
 /* tick.c */
 void tick_turn(struct scheduler *s, int64_t now, int64_t *next_ms);
+void tick_doubt(struct scheduler *s, int64_t now); /* the store may hold a claim that is not known here */
+
+/* answer.c */
+void answer_verdict(struct scheduler *s, struct held *h, const struct store_verdict *verdict, int64_t now);
+void answer_claimed(struct scheduler *s, struct stage *stage, const struct store_claimed *claimed, int64_t now);
+void answer_told(struct scheduler *s, const struct store_told *told, int64_t now);
+void answer_bad_content(struct scheduler *s, const struct store_tick_answer *answer);
 
 #endif

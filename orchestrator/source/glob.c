@@ -115,7 +115,7 @@ static bool has_name(const char *part) {
 
 static enum status add_part(struct glob *glob, const char *part, struct error *err) {
     if (glob->part_count == GLOB_PARTS_MAX) {
-        return error_set(err, STATUS_LIMIT, "a pattern has more than %d parts", GLOB_PARTS_MAX - 2);
+        return error_set(err, STATUS_LIMIT, "a pattern has more than %d parts", GLOB_PARTS_MAX);
     }
     bool spans = strcmp(part, "**") == 0;
     /* Two in a row mean the same as one. */

@@ -173,6 +173,13 @@ struct job *inbox_next(void) {
     return job;
 }
 
+bool inbox_has_more(const struct job *job) {
+    pthread_mutex_lock(&lock);
+    bool more = job->next != NULL;
+    pthread_mutex_unlock(&lock);
+    return more;
+}
+
 void inbox_done(struct job *job) {
     pthread_mutex_lock(&lock);
     first = job->next;

@@ -27,6 +27,8 @@ void inbox_start(void);
 /* The first job that is not done; waits for one. NULL: the node said STOP, and all before it is
  * done. */
 struct job *inbox_next(void);
+/* Whether another job waits behind this one. */
+bool inbox_has_more(const struct job *job);
 /* Ownership: frees the job that inbox_next gave. */
 void inbox_done(struct job *job);
 

@@ -109,10 +109,12 @@ bool lifeline_is_terminated(void) {
 }
 
 _Noreturn void lifeline_obey_terminate(void) {
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL); /* the handler may have blocked it */
     reset_signal(SIGTERM);
-    for (;;) {
-        raise(SIGTERM);
-    }
+    raise(SIGTERM);
+    _exit(128 + SIGTERM);
 }
 
 bool lifeline_is_worker_process(void) {

@@ -44,7 +44,12 @@ void limits_apply(const struct wire_hello *hello) {
 /* The limit counts from the process's start. Only the soft one is moved: a lowered hard limit could
  * never be raised. */
 static void set_cpu_limit(rlim_t seconds) {
+    static rlim_t current = RLIM_INFINITY;
     struct rlimit limit;
+    if (seconds == current) {
+        return; /* moving it costs the kernel more than a short run takes */
+    }
+    current = seconds;
     if (getrlimit(RLIMIT_CPU, &limit) == 0) {
         limit.rlim_cur = seconds < limit.rlim_max ? seconds : limit.rlim_max;
         setrlimit(RLIMIT_CPU, &limit);
@@ -58,8 +63,6 @@ void limits_begin_run(int64_t cpu_seconds) {
     }
 }
 
-void limits_end_run(int64_t cpu_seconds) {
-    if (cpu_seconds > 0) {
-        set_cpu_limit(RLIM_INFINITY);
-    }
+void limits_lift_cpu(void) {
+    set_cpu_limit(RLIM_INFINITY);
 }

@@ -226,7 +226,9 @@ static void run_job(struct job *job) {
     pgstage_result returned = runner.handler.run(task, runner.state);
 
     result.run_us = now_us() - runner.started_us;
-    limits_end_run(runner.hello.cpu_seconds);
+    if (!inbox_has_more(job)) {
+        limits_lift_cpu();
+    }
     runner.where = BETWEEN;
     fflush(stdout); /* what the handler printed belongs to this run, not to a later one */
     if (returned == PGSTAGE_OK || !lifeline_is_terminated()) {
@@ -246,6 +248,9 @@ static void on_exit_called(int status, void *unused) {
     (void)unused;
     if (runner.where == BETWEEN || !lifeline_is_worker_process()) {
         return;
+    }
+    if (lifeline_is_terminated()) {
+        lifeline_obey_terminate();
     }
     char text[96];
     const char *what = runner.where == IN_INIT ? "the handler's init" : "the handler";

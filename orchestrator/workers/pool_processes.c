@@ -17,6 +17,9 @@
 #include "workers/pool.h"
 #include "workers/worker_parts.h"
 
+/* A start waits for the exec: the loop shall not stand still for those of a large pool. */
+enum { STARTS_PER_TURN = 4 };
+
 /* ---- starting ------------------------------------------------------------------------------- */
 
 static void on_ready(void *context, struct worker *worker) {
@@ -90,6 +93,11 @@ static void start_slot(struct pool *pool, int slot) {
     pool->processes++;
 }
 
+static void fill_after(struct pool *pool, int64_t delay_ms) {
+    uv_update_time(pool->setup->loop);
+    uv_timer_start(&pool->restart, on_restart, (uint64_t)delay_ms, 0);
+}
+
 void pool_fill(struct pool *pool) {
     if (pool->closing || pool->brakes.parked) {
         return;
@@ -98,20 +106,24 @@ void pool_fill(struct pool *pool) {
     if (*pool->setup->lease_end_ms <= now_ms) {
         return; /* they would end at once; pool_lease_renewed comes back */
     }
+    int started = 0;
     for (int i = 0; i < pool->spec.workers; i++) {
         if (pool->slots[i] != NULL) {
             continue;
         }
         if (pool->brakes.next_start_ms > now_ms) {
-            uv_update_time(pool->setup->loop);
-            uv_timer_start(&pool->restart, on_restart,
-                           (uint64_t)(pool->brakes.next_start_ms - now_ms), 0);
+            fill_after(pool, pool->brakes.next_start_ms - now_ms);
             return;
         }
         if (pool->brakes.failing && one_is_starting(pool)) {
             return;
         }
+        if (started == STARTS_PER_TURN) {
+            fill_after(pool, 1);
+            return;
+        }
         start_slot(pool, i);
+        started++;
     }
 }
 

@@ -1,5 +1,5 @@
-/* worker_parts.h - what the files of one worker's machine share: worker.c (states), worker_frames.c
- * (what it says), worker_end.c (how it ends). */
+/* worker_parts.h - what the files of one worker's machine share: worker.c (states), worker_calls.c
+ * (what the pool asks), worker_frames.c (what the worker says), worker_end.c (how it ends). */
 #ifndef WORKERS_WORKER_PARTS_H
 #define WORKERS_WORKER_PARTS_H
 

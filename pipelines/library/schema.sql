@@ -38,14 +38,25 @@ create table if not exists library.chunk (
 
 create index if not exists chunk_tsv on library.chunk using gin (tsv);
 
+-- Any of a text's words, as a query.
+create or replace function library.any_word(body text) returns tsquery
+language sql immutable parallel safe
+return (
+    select string_agg('''' || replace(replace(w.word, '\', '\\'), '''', '''''') || '''', '|')
+    from unnest(tsvector_to_array(to_tsvector(library.language(), body))) as w (word)
+)::tsquery;
+
 -- The best documents for a query as people type it ("exact words", or, -without), best first, one row a document, with its
--- best chunk as the snippet. All words must stand in one chunk or in the title.
+-- best chunk as the snippet. All words must stand in one chunk or in the title. The rank is how close together they stand in
+-- the best chunk, plus how much of the title they are: without the latter, a page on another subject that mentions
+-- them often comes before the page that is about them.
 create or replace function library.search(query text, max_documents integer default 10)
 returns table (rank real, title text, key text, pages integer, snippet text)
 language sql stable parallel safe
 begin atomic
     with wanted as materialized (
-        select websearch_to_tsquery(library.language(), search.query) as words
+        select websearch_to_tsquery(library.language(), search.query) as words,
+               library.any_word(search.query) as any_word
     ),
     best_chunk as (
         select distinct on (c.document)
@@ -55,17 +66,22 @@ begin atomic
         order by c.document, rank desc, c.ordinal
     ),
     best_document as (
-        select * from best_chunk as b order by b.rank desc, b.document limit max_documents
+        select d.key, d.title, d.pages, b.text, b.rank + coalesce(
+                   ts_rank(array[0, 0, 0, 1]::real[], library.tsv(d.title, ''), w.any_word, 1), 0) as rank
+        from best_chunk as b
+        join library.document as d on d.key = b.document
+        cross join wanted as w
+        order by 5 desc, d.key
+        limit search.max_documents
     )
-    select b.rank, d.title, d.key, d.pages,
+    select b.rank, b.title, b.key, b.pages,
            regexp_replace(
                ts_headline(library.language(), b.text, w.words,
                            'StartSel=«, StopSel=», MaxFragments=2, MinWords=6, MaxWords=22, FragmentDelimiter=" … "'),
                '\s+', ' ', 'g')
     from best_document as b
-    join library.document as d on d.key = b.document
     cross join wanted as w
-    order by b.rank desc, d.key;
+    order by b.rank desc, b.key;
 end;
 
 commit;

@@ -105,14 +105,15 @@ begin
               from unnest(keys, payloads, stamps, priorities, run_ats) u(key, payload, stamp, priority, run_at)
              where not exists (select 1 from unnest(settled_keys) s(key) where s.key = u.key)
         ), locked as materialized (
-            select t.id, t.key, t.status, t.stage, t.task_updated_at, t.payload
+            -- With what is wanted of it: to join that afterwards would be quadratic in a plan made for any set.
+            select t.id, t.key, t.status as old_status, t.stage as old_stage, t.task_updated_at as old_stamp,
+                   t.payload as old_payload, i.stamp, i.payload, i.priority, i.run_at, i.later
               from pgstage.task t join input i on i.key = t.key
              where t.pipeline = pipeline_id order by t.key for update of t
         ), wanted as (
-            select l.id, l.status as old_status, l.stage as old_stage, i.*
-              from locked l join input i on i.key = l.key
-             where i.stamp > l.task_updated_at
-                or (if_changed and (i.stamp <> l.task_updated_at or i.payload is distinct from l.payload))
+            select l.* from locked l
+             where l.stamp > l.old_stamp
+                or (if_changed and (l.stamp <> l.old_stamp or l.payload is distinct from l.old_payload))
         ), changed as (
             update pgstage.task t
                set version = t.version + 1, task_updated_at = w.stamp, payload = w.payload, goal = 'present',

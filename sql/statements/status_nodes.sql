@@ -6,4 +6,6 @@ select n.id, n.host, n.pid, to_jsonb(n.started) #>> '{}' as started,
        not n.ended and n.lease_until > pgstage.now() as alive,
        exists (select 1 from pgstage.leader l where l.node = n.id and l.until > pgstage.now()) as leads,
        (select count(*) from pgstage.claim_batch b where b.node = n.id) as claims, n.notes
-  from pgstage.node n order by n.started, n.id;
+  from pgstage.node n
+ where not n.ended or exists (select 1 from pgstage.claim_batch b where b.node = n.id)
+ order by n.started, n.id;

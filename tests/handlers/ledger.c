@@ -2,7 +2,10 @@
  * completes the stage.
  */
 #include <pgstage/handler.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 /* A few milliseconds of work, longer for some documents than for others. */
@@ -37,3 +40,45 @@ static pgstage_result ledger(pgstage_task *task, void *state) {
     return step(task, state);
 }
 PGSTAGE_HANDLER(ledger, .run = ledger);
+
+/* Does what the payload says: {"do": "crash_abort"}. */
+static pgstage_result by_payload(pgstage_task *task, void *state) {
+    const char *what = json_string_value(json_object_get(pgstage_payload_json(task), "do"));
+    if (what == NULL || strcmp(what, "echo") == 0) {
+        return step(task, state);
+    }
+    if (strcmp(what, "ledger") == 0) {
+        return ledger(task, state);
+    }
+    if (strcmp(what, "crash_abort") == 0) {
+        abort();
+    }
+    if (strcmp(what, "crash_segv") == 0) {
+        raise(SIGSEGV);
+    }
+    if (strcmp(what, "exit0") == 0) {
+        exit(0);
+    }
+    if (strcmp(what, "sleep") == 0) {
+        json_int_t ms = json_integer_value(json_object_get(pgstage_payload_json(task), "ms"));
+        struct timespec pause = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
+        nanosleep(&pause, NULL);
+        return ledger(task, state);
+    }
+    if (strcmp(what, "bad_sql") == 0) {
+        if (pgstage_sql(task, "insert into ledger (key, stage, version) values ('x', 1/0, 1)", 0, NULL) != 0) {
+            return pgstage_fail(task, "refused");
+        }
+        return PGSTAGE_OK;
+    }
+    return pgstage_fail(task, "what is '%s'?", what);
+}
+PGSTAGE_HANDLER(by_payload, .run = by_payload);
+
+/* Starts `sh -c 'sleep 100 | cat'` and waits for it. */
+static pgstage_result shell(pgstage_task *task, void *state) {
+    (void)task;
+    (void)state;
+    return system("sleep 100 | cat") == 0 ? PGSTAGE_OK : PGSTAGE_RETRY;
+}
+PGSTAGE_HANDLER(shell, .run = shell);

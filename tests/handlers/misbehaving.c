@@ -169,6 +169,34 @@ static pgstage_result exit3(pgstage_task *task, void *state) {
 }
 PGSTAGE_HANDLER(exit3, .run = exit3);
 
+/* Leaves by exit() when it is cancelled. */
+static pgstage_result exit_cancelled(pgstage_task *task, void *state) {
+    (void)state;
+    const struct timespec step = {.tv_nsec = 1000000};
+    pgstage_log(task, "begun");
+    while (!pgstage_cancelled(task)) {
+        nanosleep(&step, NULL);
+    }
+    exit(1);
+}
+PGSTAGE_HANDLER(exit_cancelled, .run = exit_cancelled);
+
+/* Blocks SIGTERM when it is cancelled, as a section that must not be disturbed would, and forgets
+ * to undo it. */
+static pgstage_result block_cancelled(pgstage_task *task, void *state) {
+    (void)state;
+    const struct timespec step = {.tv_nsec = 1000000};
+    pgstage_log(task, "begun");
+    while (!pgstage_cancelled(task)) {
+        nanosleep(&step, NULL);
+    }
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+    return PGSTAGE_OK;
+}
+PGSTAGE_HANDLER(block_cancelled, .run = block_cancelled);
+
 static void *exit_from_thread(void *unused) {
     (void)unused;
     exit(5);
@@ -228,10 +256,13 @@ static pgstage_result returns_7(pgstage_task *task, void *state) {
 }
 PGSTAGE_HANDLER(returns_7, .run = returns_7);
 
+/* These two return at once, or with {"stay": 1} never. */
 static pgstage_result close_fd3(pgstage_task *task, void *state) {
-    (void)task;
     (void)state;
     close(NODE_FD);
+    if (payload_number(task, "stay", 0) != 0) {
+        wait_for_ever();
+    }
     return PGSTAGE_OK;
 }
 PGSTAGE_HANDLER(close_fd3, .run = close_fd3);
@@ -242,6 +273,9 @@ static pgstage_result replace_fd3(pgstage_task *task, void *state) {
     const char *file = json_string_value(json_object_get(pgstage_payload_json(task), "file"));
     int fd = open(file, O_RDWR | O_CREAT, 0600);
     dup2(fd, NODE_FD);
+    if (payload_number(task, "stay", 0) != 0) {
+        wait_for_ever();
+    }
     return PGSTAGE_OK;
 }
 PGSTAGE_HANDLER(replace_fd3, .run = replace_fd3);

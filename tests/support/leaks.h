@@ -1,4 +1,5 @@
-/* leaks.h - makes the leak checker's verdict that of the tests. A program that calls this once, anywhere, has it. */
+/* leaks.h - makes the leak checker's verdict that of the tests. A program that calls this once,
+ * anywhere, has it. */
 #ifndef SUPPORT_LEAKS_H
 #define SUPPORT_LEAKS_H
 

@@ -1,7 +1,8 @@
 /* pg.c - starting, finding and removing private clusters.
  *
- * A cluster has a keeper: a small process that starts and stops the server on command, and that removes server and files
- * when the command pipe closes, for whatever reason the test program ended.
+ * A cluster has a keeper: a small process that starts and stops the server on command, and that
+ * removes server and files when the command pipe closes, for whatever reason the test program
+ * ended.
  */
 #include "support/pg.h"
 
@@ -115,7 +116,8 @@ static __attribute__((noreturn)) void become(const char *folder, char *const arg
         chdir("/") != 0) {
         _exit(126);
     }
-    if (user != NULL && (setgroups(0, NULL) != 0 || setgid(user->pw_gid) != 0 || setuid(user->pw_uid) != 0)) {
+    if (user != NULL &&
+        (setgroups(0, NULL) != 0 || setgid(user->pw_gid) != 0 || setuid(user->pw_uid) != 0)) {
         _exit(126);
     }
     execv(program, arguments);
@@ -143,10 +145,24 @@ static pid_t start_postgres(const char *folder) {
     }
     char data[PATH_MAX];
     snprintf(data, sizeof data, "%s/data", folder);
-    char *const arguments[] = {
-        "postgres", "-D", data, "-k", (char *)(uintptr_t)folder, "-c", "listen_addresses=",
-        "-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_connections=200",
-        "-c", "shared_buffers=64MB", "-c", "log_min_messages=warning", NULL};
+    char *const arguments[] = {"postgres",
+                               "-D",
+                               data,
+                               "-k",
+                               (char *)(uintptr_t)folder,
+                               "-c",
+                               "listen_addresses=",
+                               "-c",
+                               "fsync=off",
+                               "-c",
+                               "full_page_writes=off",
+                               "-c",
+                               "max_connections=200",
+                               "-c",
+                               "shared_buffers=64MB",
+                               "-c",
+                               "log_min_messages=warning",
+                               NULL};
     become(folder, arguments);
 }
 
@@ -169,6 +185,11 @@ static void stop_postgres(pid_t *pid, int signal) {
 
 static __attribute__((noreturn)) void keep(const char *folder, int commands) {
     setsid();
+    /* Whatever else is open here is the test's, such as the pipe of another keeper. */
+    if (dup2(commands, 3) != 3 || close_range(4, ~0U, 0) != 0) {
+        _exit(1);
+    }
+    commands = 3;
     signal(SIGPIPE, SIG_IGN);
     signal(SIGINT, SIG_IGN);
     signal(SIGTERM, SIG_IGN);
@@ -220,9 +241,16 @@ static void make_data(const char *folder) {
     if (pid == 0) {
         char data[PATH_MAX];
         snprintf(data, sizeof data, "%s/data", folder);
-        char *const arguments[] = {"initdb", "-D", data, "--username=postgres", "--auth=trust",
-                                   "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync",
-                                   "--no-instructions", NULL};
+        char *const arguments[] = {"initdb",
+                                   "-D",
+                                   data,
+                                   "--username=postgres",
+                                   "--auth=trust",
+                                   "--encoding=UTF8",
+                                   "--locale=C.UTF-8",
+                                   "--no-sync",
+                                   "--no-instructions",
+                                   NULL};
         become(folder, arguments);
     }
     int status = 0;
@@ -235,8 +263,8 @@ static void make_data(const char *folder) {
 }
 
 static void fill_names(struct pg_cluster *cluster) {
-    cluster->url = mem_format("postgresql:///postgres?host=%s&port=%d&user=postgres",
-                              cluster->folder, PORT);
+    cluster->url =
+        mem_format("postgresql:///postgres?host=%s&port=%d&user=postgres", cluster->folder, PORT);
     cluster->socket_path = mem_format("%s/.s.PGSQL.%d", cluster->folder, PORT);
 }
 
@@ -315,9 +343,17 @@ void pg_cluster_remove(struct pg_cluster *cluster) {
 static struct pg_cluster *shared; /* in a test's process only its names are set */
 
 static void forget_environment(void) {
-    static const char *const names[] = {"PGHOST",     "PGHOSTADDR", "PGPORT",    "PGDATABASE",
-                                        "PGUSER",     "PGPASSWORD", "PGSERVICE", "PGOPTIONS",
-                                        "PGPASSFILE", "PGSSLMODE",  "PGTARGETSESSIONATTRS",
+    static const char *const names[] = {"PGHOST",
+                                        "PGHOSTADDR",
+                                        "PGPORT",
+                                        "PGDATABASE",
+                                        "PGUSER",
+                                        "PGPASSWORD",
+                                        "PGSERVICE",
+                                        "PGOPTIONS",
+                                        "PGPASSFILE",
+                                        "PGSSLMODE",
+                                        "PGTARGETSESSIONATTRS",
                                         "PGSTAGE_DATABASE_URL"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         unsetenv(names[i]);
@@ -397,9 +433,8 @@ void pg_exec(const char *url, const char *sql) {
 char *pg_text(const char *url, const char *sql) {
     PGconn *pg;
     PGresult *result = query(url, sql, &pg);
-    char *text = mem_copy_string(PQntuples(result) > 0 && PQnfields(result) > 0
-                                     ? PQgetvalue(result, 0, 0)
-                                     : "");
+    char *text = mem_copy_string(
+        PQntuples(result) > 0 && PQnfields(result) > 0 ? PQgetvalue(result, 0, 0) : "");
     PQclear(result);
     PQfinish(pg);
     return text;
@@ -445,7 +480,7 @@ char *pg_new_database(void) {
 static void migrate(const char *url) {
     struct error err = ERROR_NONE;
     struct db_sync *db = NULL;
-    if (sync_open(url, "test", &db, &err) != STATUS_OK || migrate_up(db, NULL, &err) != STATUS_OK) {
+    if (sync_open(url, "template", &db, &err) != STATUS_OK || migrate_up(db, NULL, &err) != STATUS_OK) {
         die("migrating: %s", err.text);
     }
     sync_close(db);

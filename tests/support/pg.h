@@ -1,8 +1,10 @@
-/* pg.h - a private PostgreSQL for tests: one cluster a test program, on a Unix socket, without fsync.
+/* pg.h - a private PostgreSQL for tests: one cluster a test program, on a Unix socket, without
+ * fsync.
  *
- * The shared cluster is started in the main process before the first test and removed after the last; tests run in
- * processes of their own and find it through the environment. It goes as well when the main process is killed. A test
- * that stops or breaks the server starts a cluster of its own. Failures end the test with a message.
+ * The shared cluster is started in the main process before the first test and removed after the
+ * last; tests run in processes of their own and find it through the environment. It goes as well
+ * when the main process is killed. A test that stops or breaks the server starts a cluster of its
+ * own. Failures end the test with a message.
  */
 #ifndef SUPPORT_PG_H
 #define SUPPORT_PG_H
@@ -20,10 +22,11 @@ char *pg_new_migrated_database(void); /* a clone of one that was migrated once *
 
 /* ---- any database ---- */
 
-const char *pg_database_of(const char *url); /* the name in a URL that this module made; borrowed until the next call */
-void pg_exec(const char *url, const char *sql);       /* one or several statements */
-char *pg_text(const char *url, const char *sql);      /* first value, "" when null or none; free() it */
-int64_t pg_int(const char *url, const char *sql);     /* first value */
+const char *pg_database_of(
+    const char *url); /* the name in a URL that this module made; borrowed until the next call */
+void pg_exec(const char *url, const char *sql);   /* one or several statements */
+char *pg_text(const char *url, const char *sql);  /* first value, "" when null or none; free() it */
+int64_t pg_int(const char *url, const char *sql); /* first value */
 
 /* ---- a cluster of one's own ---- */
 

@@ -1,5 +1,5 @@
-/* proxy.c - one thread, one poll(2) loop, a fixed number of connections; a command is a byte in a pipe, answered by
- * counting up `served`.
+/* proxy.c - one thread, one poll(2) loop, a fixed number of connections; a command is a byte in a
+ * pipe, answered by counting up `served`.
  */
 #include "support/proxy.h"
 
@@ -184,17 +184,18 @@ static nfds_t list_sockets(struct proxy *proxy, struct pollfd *list) {
     bool limited = atomic_load(&proxy->rate) > 0;
     nfds_t count = 0;
     list[count++] = (struct pollfd){.fd = proxy->commands[0], .events = POLLIN};
-    list[count++] = (struct pollfd){.fd = mode == PROXY_BLACKHOLE ? -1 : proxy->listener, .events = POLLIN};
+    list[count++] =
+        (struct pollfd){.fd = mode == PROXY_BLACKHOLE ? -1 : proxy->listener, .events = POLLIN};
     for (int i = 0; i < PAIRS_MAX; i++) {
         struct pair *pair = &proxy->pairs[i];
         if (pair->client < 0 || mode == PROXY_BLACKHOLE || limited) {
             continue; /* limited: moved by the tick */
         }
         bool down = mode != PROXY_HOLD_REPLIES;
-        list[count++] = (struct pollfd){
-            .fd = pair->client, .events = wanted(&pair->up, &pair->down, true, down)};
-        list[count++] = (struct pollfd){
-            .fd = pair->server, .events = wanted(&pair->down, &pair->up, down, true)};
+        list[count++] = (struct pollfd){.fd = pair->client,
+                                        .events = wanted(&pair->up, &pair->down, true, down)};
+        list[count++] = (struct pollfd){.fd = pair->server,
+                                        .events = wanted(&pair->down, &pair->up, down, true)};
     }
     return count;
 }

@@ -10,9 +10,9 @@
 
 #include "clean.h"
 
-/* libxml2 looks through all open tags at many an end tag; without a limit a hostile page could make
- * that quadratic. */
-enum { OPEN_TAGS_MAX = 10000, TITLE_MAX = 64 * 1024 };
+/* libxml2 looks through all open tags at many an end tag, and through all attributes of a tag at
+ * each new one; without limits a hostile page could make that quadratic. */
+enum { OPEN_TAGS_MAX = 5000, ATTRIBUTES_MAX = 1000, TITLE_MAX = 64 * 1024 };
 
 enum role {
     ROLE_INLINE,
@@ -235,7 +235,7 @@ static enum outcome parse(struct page *page, const char *utf8, size_t length,
     if (parser == NULL) {
         return because(reason, OUTCOME_LATER, "there is not enough memory to read the HTML");
     }
-    /* No HTML_PARSE_HUGE: the parser's own limits hold. It fetches nothing. */
+    /* Without XML_PARSE_HUGE the parser's own limits hold. It fetches nothing. */
     htmlCtxtUseOptions(parser, HTML_PARSE_RECOVER | HTML_PARSE_NOERROR | HTML_PARSE_NOWARNING |
                                    HTML_PARSE_NONET | HTML_PARSE_IGNORE_ENC);
     xmlSwitchEncoding(parser, XML_CHAR_ENCODING_UTF8);
@@ -259,6 +259,40 @@ static enum outcome parse(struct page *page, const char *utf8, size_t length,
         return because(reason, OUTCOME_BAD, "the HTML cannot be read to its end");
     }
     return OUTCOME_OK;
+}
+
+static bool is_space(char c) {
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* Goes behind the tag whose name begins at `at`, and counts its attributes roughly as the parser
+ * sees them: one begins with each word outside quotes. */
+static const char *skip_tag(const char *at, const char *end, int *attributes) {
+    char quote = '\0', before = '\0'; /* `before`: the last character that is no blank */
+    for (; at < end && (quote != '\0' || *at != '>'); at++) {
+        if (quote != '\0') {
+            quote = *at == quote ? '\0' : quote;
+        } else if ((*at == '"' || *at == '\'') && before == '=') {
+            quote = *at;
+        } else if (!is_space(*at)) {
+            *attributes += is_space(at[-1]) && before != '=' && *at != '=';
+        }
+        before = is_space(*at) ? before : *at;
+    }
+    return at;
+}
+
+static bool has_too_many_attributes(const char *at, const char *end) {
+    int attributes = 0;
+    while (attributes <= ATTRIBUTES_MAX && at < end &&
+           (at = memchr(at, '<', (size_t)(end - at))) != NULL) {
+        attributes = 0;
+        at++;
+        if (at < end && ((*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z'))) {
+            at = skip_tag(at, end, &attributes);
+        }
+    }
+    return attributes > ATTRIBUTES_MAX;
 }
 
 static bool is_blank(const struct text *text) {
@@ -288,6 +322,10 @@ enum outcome html_read(const char *utf8, size_t length, struct text *title, stru
     }
     if (length == 0) { /* libxml2 makes no parser for nothing */
         return OUTCOME_OK;
+    }
+    if (has_too_many_attributes(utf8, utf8 + length)) {
+        return because(reason, OUTCOME_BAD,
+                       "the HTML cannot be read: a tag has too many attributes");
     }
     bool saw_noise = false;
     enum outcome outcome = read_once(utf8, length, false, title, text, &saw_noise, reason);

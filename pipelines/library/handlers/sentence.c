@@ -138,7 +138,7 @@ bool sentence_ends(const char *text, size_t length, size_t at) {
         return at == length && at > 0;
     }
     uint32_t next = 0;
-    size_t width = utf8_decode(text + at, length - at, &next);
+    utf8_decode(text + at, length - at, &next);
     size_t border = at;
     uint32_t last = utf8_before(text, &border);
     for (int closers = 0; is_closer(last) && closers < CLOSERS_MAX && border > 0; closers++) {
@@ -152,11 +152,12 @@ bool sentence_ends(const char *text, size_t length, size_t at) {
         return false;
     }
     uint32_t after = next;
-    for (size_t i = at; is_blank(after) && i < length; i += width) {
-        width = utf8_decode(text + i, length - i, &after);
+    for (size_t i = at; is_blank(after) && i < length;) {
+        size_t width = utf8_decode(text + i, length - i, &after);
         if (width == 0) {
             break;
         }
+        i += width;
     }
     if (is_lower(after)) {
         return false;

@@ -155,6 +155,25 @@ void place_close(void) {
     cr_expect_eq(folder_remove_all(folder, &err), STATUS_OK, "%s", err.text);
 }
 
+void child_adopt(pid_t pid) {
+    cr_assert(pid > 0 && child_count < USERS_MAX);
+    children[child_count++] = pid;
+}
+
+static void child_drop(pid_t pid) {
+    for (int i = 0; i < child_count; i++) {
+        if (children[i] == pid) {
+            children[i] = children[--child_count];
+        }
+    }
+}
+
+void child_end(pid_t pid) {
+    kill(pid, SIGKILL);
+    cr_expect_eq(waitpid(pid, NULL, 0), pid);
+    child_drop(pid);
+}
+
 /* Reads one answer: empty is fine, anything else an error's text. */
 static void read_answer(int from, char *text, size_t size) {
     struct pollfd wait = {.fd = from, .events = POLLIN};
@@ -199,19 +218,14 @@ struct user user_start(void) {
         close(commands[1]);
         be_user(commands[0], answers[1]);
     }
-    cr_assert(pid > 0 && child_count < USERS_MAX);
-    children[child_count++] = pid;
+    child_adopt(pid);
     close(commands[0]);
     close(answers[1]);
     return (struct user){.pid = pid, .commands = commands[1], .answers = answers[0]};
 }
 
 static void forget(struct user *user) {
-    for (int i = 0; i < child_count; i++) {
-        if (children[i] == user->pid) {
-            children[i] = children[--child_count];
-        }
-    }
+    child_drop(user->pid);
     close(user->commands);
     close(user->answers);
 }
@@ -231,8 +245,7 @@ void user_end(struct user *user) {
 }
 
 void user_kill(struct user *user) {
-    cr_assert_eq(kill(user->pid, SIGKILL), 0);
-    cr_assert_eq(waitpid(user->pid, NULL, 0), user->pid);
+    child_end(user->pid);
     forget(user);
 }
 
@@ -246,13 +259,12 @@ int in_child(int (*body)(char *text, size_t size), char *text, size_t size) {
         answer(answers[1], said);
         _exit(result);
     }
-    cr_assert(pid > 0 && child_count < USERS_MAX);
-    children[child_count++] = pid;
+    child_adopt(pid);
     close(answers[1]);
     read_answer(answers[0], text, size);
     close(answers[0]);
     cr_assert_eq(waitpid(pid, &wait_status, 0), pid);
-    child_count--;
+    child_drop(pid);
     return WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
 }
 

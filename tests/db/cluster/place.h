@@ -35,6 +35,11 @@ void user_await(struct user *user); /* it uses the cluster now */
 void user_end(struct user *user);   /* it releases the cluster and ends */
 void user_kill(struct user *user);
 
+/* A child that place_close kills when the test ended before it could. */
+void child_adopt(pid_t pid);
+/* Kills and reaps it. */
+void child_end(pid_t pid);
+
 /* Runs in a child process; what it writes to `text` is compared or printed. Returns its exit status. */
 int in_child(int (*body)(char *text, size_t size), char *text, size_t size);
 /* The calling process becomes an ordinary user for good. */

@@ -98,7 +98,7 @@ static pid_t child_of_servers_user(bool zombie) {
         }
         _exit(0);
     }
-    cr_assert(pid > 0);
+    child_adopt(pid);
     if (zombie) {
         siginfo_t info;
         cr_assert_eq(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
@@ -126,8 +126,7 @@ static void start_with_recorded_id(bool zombie) {
     expect_row(cluster);
     cluster_release(cluster);
     cr_expect(zombie || process_is_alive(other), "a stranger was killed");
-    kill(other, SIGKILL);
-    cr_expect_eq(waitpid(other, NULL, 0), other);
+    child_end(other);
 }
 
 Test(cluster_crash, recorded_id_may_be_a_strangers_by_now) {

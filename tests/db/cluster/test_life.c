@@ -1,6 +1,7 @@
 /* Starting, sharing, holding and stopping. */
 #include <criterion/criterion.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,6 +72,7 @@ static void expect_only_server_lock(pid_t pid) {
             target[length] = '\0';
             cr_expect_null(strstr(target, "users.lock"));
             cr_expect_null(strstr(target, "cluster.lock"));
+            cr_expect_null(strstr(target, "careless"));
             locks += strstr(target, "server.lock") != NULL;
         }
     }
@@ -97,6 +99,8 @@ Test(cluster_life, server_is_detached_and_inherits_nothing) {
     struct cluster *cluster = NULL;
     place_fill();
     setenv("PGSTAGE_TEST_SECRET", "x", 1);
+    int careless = open(in_home("careless"), O_RDWR | O_CREAT, 0600); /* stays open at exec */
+    cr_assert(careless > 2);
     ASSERT_OK(cluster_use(home, &cluster, err));
     pid_t pid = server_process();
     cr_assert(pid > 0);
@@ -105,6 +109,7 @@ Test(cluster_life, server_is_detached_and_inherits_nothing) {
     expect_only_server_lock(pid);
     expect_clean_environment(pid);
     cluster_release(cluster);
+    close(careless);
 }
 
 Test(cluster_life, two_processes_share_it_and_the_last_one_stops_it) {

@@ -17,8 +17,8 @@ struct link {
     struct db_conn *conn;
     int ups, downs, notifications, answers;
     bool closing, closed;
-    struct error why;   /* of the last `down` */
-    char channel[64];   /* of the last notification */
+    struct error why; /* of the last `down` */
+    char channel[64]; /* of the last notification */
     /* Called from within the callbacks, when set. */
     void (*on_up)(struct link *link);
     void (*on_down)(struct link *link);
@@ -38,7 +38,7 @@ struct link {
 void link_open(struct link *link, uv_loop_t *loop, const struct conn_options *options);
 void link_open_url(struct link *link, const char *url); /* and waits until it is up */
 void link_begin_close(struct link *link);               /* may be left out */
-void link_close(struct link *link);                     /* waits for `closed`; frees a loop of its own */
+void link_close(struct link *link); /* waits for `closed`; frees a loop of its own */
 
 /* Runs the loop until `*number` is at least `least`; fails the test at the deadline. */
 void link_wait(struct link *link, const int *number, int least, int64_t deadline_ms);
@@ -47,8 +47,10 @@ void link_run_for(struct link *link, int64_t ms);
 
 /* Sends and waits for the answer, which is left in the link. Returns its code. */
 enum status link_ask(struct link *link, const struct db_request *request);
-enum status link_ask_text(struct link *link, const char *text);        /* one unnamed statement, no transaction */
-enum status link_ask_texts(struct link *link, const char *const *texts); /* a transaction; ends with NULL */
+enum status link_ask_text(struct link *link,
+                          const char *text); /* one unnamed statement, no transaction */
+enum status link_ask_texts(struct link *link,
+                           const char *const *texts); /* a transaction; ends with NULL */
 /* Sends only; the test fails when it is not taken. */
 void link_send(struct link *link, const struct db_request *request);
 void link_send_text(struct link *link, const char *text);

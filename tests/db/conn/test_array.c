@@ -28,7 +28,7 @@ Test(db_array, writes_numbers_and_null) {
 }
 
 static const char *const texts[] = {
-    "",        "NULL", "null", "a,b",  "{",  "}",     "{}",     "\"",    "\\",
+    "",        "NULL", "null", "a,b",  "{",  "}",     "{}",     "\"",   "\\",
     "a\"b\\c", " x ",  "\t",   "a\nb", "''", "\\\"}", "größer", "\x7f", "{\"a\": [1, 2]}",
 };
 enum { TEXT_COUNT = sizeof texts / sizeof texts[0] };
@@ -46,7 +46,8 @@ Test(db_array, postgres_reads_each_text_as_it_was) {
     array_add_text(&buf, NULL, 0);
     array_end(&buf);
     struct db_result *result = NULL;
-    cr_assert_eq(sync_run(db, NULL, "select t from unnest($1::text[]) with ordinality u(t, n) order by n", 1,
+    cr_assert_eq(sync_run(db, NULL,
+                          "select t from unnest($1::text[]) with ordinality u(t, n) order by n", 1,
                           &DB_TEXT(buf.data), &result, &err),
                  STATUS_OK, "%s", err.text);
     cr_assert_eq(db_rows(result), TEXT_COUNT + 1);
@@ -67,28 +68,17 @@ struct read_case {
 };
 
 static const struct read_case reads[] = {
-    {"{}", 0, 0, 0},
-    {"{7}", 1, 7, 7},
-    {"{1,2,3}", 3, 1, 3},
-    {"{-9223372036854775808,9223372036854775807}", 2, INT64_MIN, INT64_MAX},
-    {"", -1, 0, 0},
-    {"{", -1, 0, 0},
-    {"}", -1, 0, 0},
-    {"{1,}", -1, 0, 0},
-    {"{,1}", -1, 0, 0},
-    {"{,}", -1, 0, 0},
-    {"{1,,2}", -1, 0, 0},
-    {"{1}{2}", -1, 0, 0},
-    {"{1}}", -1, 0, 0},
-    {"{NULL}", -1, 0, 0},
-    {"{1,NULL}", -1, 0, 0},
-    {"{ 1}", -1, 0, 0},
-    {"{+1}", -1, 0, 0},
-    {"{-}", -1, 0, 0},
-    {"{1.5}", -1, 0, 0},
-    {"{9223372036854775808}", -1, 0, 0},
-    {"{{1}}", -1, 0, 0},
-    {"1,2", -1, 0, 0},
+    {"{}", 0, 0, 0},        {"{7}", 1, 7, 7},
+    {"{1,2,3}", 3, 1, 3},   {"{-9223372036854775808,9223372036854775807}", 2, INT64_MIN, INT64_MAX},
+    {"", -1, 0, 0},         {"{", -1, 0, 0},
+    {"}", -1, 0, 0},        {"{1,}", -1, 0, 0},
+    {"{,1}", -1, 0, 0},     {"{,}", -1, 0, 0},
+    {"{1,,2}", -1, 0, 0},   {"{1}{2}", -1, 0, 0},
+    {"{1}}", -1, 0, 0},     {"{NULL}", -1, 0, 0},
+    {"{1,NULL}", -1, 0, 0}, {"{ 1}", -1, 0, 0},
+    {"{+1}", -1, 0, 0},     {"{-}", -1, 0, 0},
+    {"{1.5}", -1, 0, 0},    {"{9223372036854775808}", -1, 0, 0},
+    {"{{1}}", -1, 0, 0},    {"1,2", -1, 0, 0},
 };
 
 Test(db_array, reads_integers_and_nothing_else) {

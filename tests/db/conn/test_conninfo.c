@@ -1,4 +1,5 @@
-/* Connection strings: what is added, what is looked up, and that no error shows a piece of one (C82b). */
+/* Connection strings: what is added, what is looked up, and that no error shows a piece of one
+ * (C82b). */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,8 @@ TestSuite(db_conninfo, .timeout = 60);
 static struct conninfo *read_string(const char *url, bool writes) {
     struct conninfo *info = NULL;
     struct error err = ERROR_NONE;
-    cr_assert_eq(conninfo_open(url, "ledger", writes, &info, &err), STATUS_OK, "%s: %s", url, err.text);
+    cr_assert_eq(conninfo_open(url, "ledger", writes, &info, &err), STATUS_OK, "%s: %s", url,
+                 err.text);
     return info;
 }
 
@@ -38,7 +40,8 @@ Test(db_conninfo, adds_what_the_string_does_not_set) {
     cr_assert_str_eq(param(info, "client_encoding"), "UTF8");
     conninfo_close(info);
 
-    info = read_string("host=h keepalives_idle=99 tcp_user_timeout=5 target_session_attrs=any", true);
+    info =
+        read_string("host=h keepalives_idle=99 tcp_user_timeout=5 target_session_attrs=any", true);
     cr_assert_null(param(info, "keepalives_idle"));
     cr_assert_null(param(info, "tcp_user_timeout"));
     cr_assert_null(param(info, "target_session_attrs"));
@@ -89,7 +92,8 @@ Test(db_conninfo, takes_hosts_from_the_environment) {
     unsetenv("PGPORT");
 }
 
-/* In each of these, libpq would quote a piece of the password, or take one for a host name or a port. */
+/* In each of these, libpq would quote a piece of the password, or take one for a host name or a
+ * port. */
 static const char *const malformed[] = {
     "postgresql://u:canary@77@h/db",
     "postgresql://u:canary/77@h/db",

@@ -15,11 +15,12 @@ TestSuite(db_flow, .timeout = 240);
 enum { LAG_MAX_MS = 100 };
 
 static void check_lag(const struct link *link) {
-    cr_assert_leq(link->worst_lag_ms, LAG_MAX_MS, "the loop was %d ms late", (int)link->worst_lag_ms);
+    cr_assert_leq(link->worst_lag_ms, LAG_MAX_MS, "the loop was %d ms late",
+                  (int)link->worst_lag_ms);
 }
 
-/* C45: a parameter that takes seconds to send, a result that takes seconds to come, and notifications meanwhile; a second
- * connection on the same loop stands for the heartbeat. */
+/* C45: a parameter that takes seconds to send, a result that takes seconds to come, and
+ * notifications meanwhile; a second connection on the same loop stands for the heartbeat. */
 Test(db_flow, a_slow_line_holds_up_nothing_else) {
     enum { LARGE = 3 * 1024 * 1024, RATE = 1024 * 1024 };
     struct proxy *proxy = proxy_start(pg_socket_path());
@@ -27,7 +28,8 @@ Test(db_flow, a_slow_line_holds_up_nothing_else) {
     struct link slow = {0}, beat = {0}, noisy = {0};
     /* The time-out is shorter than the sending takes: progress counts as life. */
     link_open(&slow, NULL,
-              &(struct conn_options){.url = url, .role = "slow", .listen = "flow", .request_timeout_ms = 1500});
+              &(struct conn_options){
+                  .url = url, .role = "slow", .listen = "flow", .request_timeout_ms = 1500});
     link_open(&beat, slow.loop, &(struct conn_options){.url = pg_url(), .role = "beat"});
     link_open(&noisy, slow.loop, &(struct conn_options){.url = pg_url(), .role = "noisy"});
     link_wait(&slow, &slow.ups, 1, 30000);
@@ -36,18 +38,22 @@ Test(db_flow, a_slow_line_holds_up_nothing_else) {
 
     char *text = mem_alloc(LARGE + 1);
     memset(text, 'x', LARGE);
-    const struct db_statement statement = {
-        .name = "length", .text = "select length($1::text)", .param_count = 1, .params = &DB_TEXT(text)};
+    const struct db_statement statement = {.name = "length",
+                                           .text = "select length($1::text)",
+                                           .param_count = 1,
+                                           .params = &DB_TEXT(text)};
     proxy_set_rate(proxy, RATE);
     slow.worst_lag_ms = 0;
     int64_t start = clock_now_ms(&clock_boottime);
-    link_send(&slow, &(struct db_request){.transaction = true, .statement_count = 1, .statements = &statement});
+    link_send(&slow, &(struct db_request){
+                         .transaction = true, .statement_count = 1, .statements = &statement});
     while (slow.answers == 0) {
         if (conn_is_ready(beat.conn)) {
             link_send_text(&beat, "select 1");
         }
         if (conn_is_ready(noisy.conn)) {
-            link_send_text(&noisy, "do $$ begin for i in 1..10 loop perform pg_notify('flow', i::text); end loop; end $$");
+            link_send_text(&noisy, "do $$ begin for i in 1..10 loop perform pg_notify('flow', "
+                                   "i::text); end loop; end $$");
         }
         uv_run(slow.loop, UV_RUN_ONCE);
     }
@@ -77,7 +83,9 @@ Test(db_flow, a_large_result_over_a_slow_line_holds_up_nothing) {
     link_open_url(&link, url);
     proxy_set_rate(proxy, 4 * 1024 * 1024);
     link.worst_lag_ms = 0;
-    cr_assert_eq(link_ask_text(&link, "select g, repeat('x', 1000) from generate_series(1, 4000) g"), STATUS_OK);
+    cr_assert_eq(
+        link_ask_text(&link, "select g, repeat('x', 1000) from generate_series(1, 4000) g"),
+        STATUS_OK);
     cr_assert_eq(link.rows, 4000);
     check_lag(&link);
     link_close(&link);
@@ -98,8 +106,9 @@ Test(db_flow, large_both_ways_does_not_lock_up) {
     }
     struct link link = {0};
     link_open_url(&link, pg_url());
-    cr_assert_eq(link_ask(&link, &(struct db_request){
-                                     .transaction = true, .statement_count = COUNT, .statements = statements}),
+    cr_assert_eq(link_ask(&link, &(struct db_request){.transaction = true,
+                                                      .statement_count = COUNT,
+                                                      .statements = statements}),
                  STATUS_OK, "%s", link.error.text);
     cr_assert_eq(link.result_count, COUNT);
     cr_assert_eq(link.value_bytes, LARGE);
@@ -116,7 +125,8 @@ Test(db_flow, a_flood_of_notifications_is_taken) {
     link_wait(&link, &noisy.ups, 1, 30000);
     link.worst_lag_ms = 0;
     for (int round = 1; round <= 20; round++) {
-        link_send_text(&noisy, "do $$ begin for i in 1..5000 loop perform pg_notify('flood', i::text); end loop; end $$");
+        link_send_text(&noisy, "do $$ begin for i in 1..5000 loop perform pg_notify('flood', "
+                               "i::text); end loop; end $$");
         while (noisy.answers < round) {
             if (conn_is_ready(link.conn)) {
                 link_send_text(&link, "select 1");
@@ -138,15 +148,14 @@ Test(db_flow, a_flood_of_notifications_is_taken) {
 
 /* ---- C39: LISTEN, then up, then the scan ---- */
 
-
 static void scan(struct link *link) {
     if (conn_is_ready(link->conn)) {
         link_send_text(link, "select count(*) from job");
     }
 }
 
-/* The listener is terminated again and again while jobs are added; whatever the moment, each is seen by the scan that
- * follows `up` or a notification. */
+/* The listener is terminated again and again while jobs are added; whatever the moment, each is
+ * seen by the scan that follows `up` or a notification. */
 Test(db_flow, no_wake_up_is_missed_at_a_reconnect) {
     char *database = pg_new_database();
     pg_exec(database, "create table job (n int)");
@@ -156,8 +165,9 @@ Test(db_flow, no_wake_up_is_missed_at_a_reconnect) {
     PGconn *producer = PQconnectdb(database);
     for (int i = 1; i <= 6; i++) {
         int ups = link.ups;
-        PQclear(PQexec(producer, "select pg_terminate_backend(pid) from pg_stat_activity"
-                                 " where application_name = 'pgstage test' and datname = current_database()"));
+        PQclear(PQexec(
+            producer, "select pg_terminate_backend(pid) from pg_stat_activity"
+                      " where application_name = 'pgstage test' and datname = current_database()"));
         /* Anywhere between the loss and the new session. */
         for (int turn = 0; turn < i * 7; turn++) {
             uv_run(link.loop, UV_RUN_ONCE);

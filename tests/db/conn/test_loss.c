@@ -1,4 +1,5 @@
-/* Connections that are lost: what the request in flight is told, and how they come back (C38, C43, C52). */
+/* Connections that are lost: what the request in flight is told, and how they come back (C38, C43,
+ * C52). */
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <signal.h>
@@ -9,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "db/sync.h"
 #include "link.h"
 #include "support/pg.h"
 #include "support/proxy.h"
@@ -42,9 +44,11 @@ Test(db_loss, an_idle_session_that_is_terminated_comes_back) {
 Test(db_loss, a_lone_statement_is_uncertain) {
     struct link link = {0};
     link_open_url(&link, pg_url());
-    cr_assert_eq(link_ask_text(&link, "select pg_terminate_backend(pg_backend_pid())"), STATUS_UNCERTAIN);
+    cr_assert_eq(link_ask_text(&link, "select pg_terminate_backend(pg_backend_pid())"),
+                 STATUS_UNCERTAIN);
     cr_assert_str_eq(link.error.sqlstate, "57P01");
-    cr_assert_eq(strncmp(link.error.text, "the outcome is not known: ", 26), 0, "%s", link.error.text);
+    cr_assert_eq(strncmp(link.error.text, "the outcome is not known: ", 26), 0, "%s",
+                 link.error.text);
     link_wait(&link, &link.ups, 2, 30000);
     cr_assert_eq(link_ask_text(&link, "select 1"), STATUS_OK);
     link_close(&link);
@@ -52,8 +56,8 @@ Test(db_loss, a_lone_statement_is_uncertain) {
 
 /* The server said that it ends the session in the middle: the COMMIT behind was not looked at. */
 Test(db_loss, a_transaction_that_was_terminated_ahead_of_its_commit_is_unavailable) {
-    static const char *const texts[] = {"create table gone (n int)", "select pg_terminate_backend(pg_backend_pid())",
-                                        NULL};
+    static const char *const texts[] = {"create table gone (n int)",
+                                        "select pg_terminate_backend(pg_backend_pid())", NULL};
     char *url = pg_new_database();
     struct link link = {0};
     link_open_url(&link, url);
@@ -63,6 +67,38 @@ Test(db_loss, a_transaction_that_was_terminated_ahead_of_its_commit_is_unavailab
     cr_assert_eq(link.downs, 1);
     cr_assert_eq(pg_int(url, "select count(*) from pg_class where relname = 'gone'"), 0);
     link_close(&link);
+    free(url);
+}
+
+/* A session that ends during its COMMIT may have committed, as far as a client can know. */
+static const char dies_at_commit[] =
+    "create table t (n int);"
+    "create function die() returns trigger language plpgsql as"
+    " $$ begin perform pg_terminate_backend(pg_backend_pid()); return null; end $$;"
+    "create constraint trigger die after insert on t deferrable initially deferred"
+    " for each row execute function die()";
+
+Test(db_loss, a_session_that_ends_at_its_commit_is_uncertain) {
+    static const char *const texts[] = {"select 1", "insert into t values (1)", NULL};
+    char *url = pg_new_database();
+    pg_exec(url, dies_at_commit);
+    struct link link = {0};
+    link_open_url(&link, url);
+    cr_assert_eq(link_ask_texts(&link, texts), STATUS_UNCERTAIN);
+    cr_assert_eq(link.failed, 2);
+    cr_assert_str_eq(link.error.sqlstate, "57P01");
+    link_wait(&link, &link.ups, 2, 30000);
+    cr_assert_eq(link_ask_text(&link, texts[1]), STATUS_UNCERTAIN);
+    link_wait(&link, &link.ups, 3, 30000);
+    link_close(&link);
+
+    struct db_sync *db = NULL;
+    struct error err = ERROR_NONE;
+    cr_assert_eq(sync_open(url, "test", &db, &err), STATUS_OK);
+    cr_assert_eq(sync_script(db, "begin", &err), STATUS_OK);
+    cr_assert_eq(sync_run(db, NULL, texts[1], 0, NULL, NULL, &err), STATUS_OK);
+    cr_assert_eq(sync_script(db, " Commit", &err), STATUS_UNCERTAIN);
+    sync_close(db);
     free(url);
 }
 
@@ -76,7 +112,8 @@ Test(db_loss, a_commit_whose_answer_was_lost_is_uncertain) {
     link_open_url(&link, url);
     proxy_set_mode(proxy, PROXY_HOLD_REPLIES);
     const struct db_statement statement = {.text = texts[0]};
-    link_send(&link, &(struct db_request){.transaction = true, .statement_count = 1, .statements = &statement});
+    link_send(&link, &(struct db_request){
+                         .transaction = true, .statement_count = 1, .statements = &statement});
     while (pg_int(database, "select count(*) from t") == 0) {
         uv_run(link.loop, UV_RUN_NOWAIT);
     }
@@ -93,7 +130,8 @@ Test(db_loss, a_commit_whose_answer_was_lost_is_uncertain) {
     free(database);
 }
 
-/* A large request keeps its COMMIT back until all else is gone, so one that is cut before is known not to be done. */
+/* A large request keeps its COMMIT back until all else is gone, so one that is cut before is known
+ * not to be done. */
 Test(db_loss, a_large_transaction_that_is_cut_early_is_unavailable) {
     enum { LARGE = 8 * 1024 * 1024 };
     char *database = pg_new_database();
@@ -134,9 +172,10 @@ Test(db_loss, a_silent_peer_costs_the_request_timeout) {
     struct proxy *proxy = proxy_start(pg_socket_path());
     char *url = proxy_url(proxy, "127.0.0.1", "postgres");
     struct link link = {0};
-    link_open(&link, NULL,
-              &(struct conn_options){
-                  .url = url, .listen = "c38", .request_timeout_ms = 200, .connect_timeout_ms = 300});
+    link_open(
+        &link, NULL,
+        &(struct conn_options){
+            .url = url, .listen = "c38", .request_timeout_ms = 200, .connect_timeout_ms = 300});
     link_wait(&link, &link.ups, 1, 30000);
     proxy_set_mode(proxy, PROXY_BLACKHOLE);
     int64_t start = clock_now_ms(&clock_boottime);
@@ -164,6 +203,12 @@ static void block_loop(struct link *link) {
     (void)link;
 }
 
+static void block_and_send(struct link *link) {
+    cr_assert_eq(link->code, STATUS_OK, "%s", link->error.text);
+    block_loop(link);
+    link_send_text(link, "select 1");
+}
+
 /* The answer lay in the socket while the loop was held up for longer than the time-out. */
 Test(db_loss, a_loop_that_was_held_up_times_nothing_out) {
     struct link link = {0};
@@ -175,7 +220,11 @@ Test(db_loss, a_loop_that_was_held_up_times_nothing_out) {
         link_wait(&link, &link.answers, i + 1, 30000);
         cr_assert_eq(link.code, STATUS_OK, "%s", link.error.text);
     }
-    cr_assert_eq(link.downs, 0);
+    link.on_answer = block_and_send;
+    link_send_text(&link, "select 1");
+    link_wait(&link, &link.answers, 10, 30000);
+    link.on_answer = NULL;
+    cr_assert_eq(link.downs, 0, "%s", link.why.text);
     link_close(&link);
 }
 
@@ -214,7 +263,8 @@ Test(db_loss, many_losses_leak_nothing) {
     const struct clock_ops hasty = {hasty_now_ms, &now};
     struct link links[2] = {{0}, {0}};
     link_open(&links[0], NULL, &(struct conn_options){.url = pg_url(), .clock = &hasty});
-    link_open(&links[1], links[0].loop, &(struct conn_options){.url = pg_url(), .listen = "x", .clock = &hasty});
+    link_open(&links[1], links[0].loop,
+              &(struct conn_options){.url = pg_url(), .listen = "x", .clock = &hasty});
     int files = 0;
     for (int i = 1; i <= 20; i++) {
         link_wait(&links[0], &links[0].ups, i, 60000);
@@ -248,7 +298,9 @@ Test(db_loss, the_server_stops_crashes_and_comes_back) {
     int64_t now = 0;
     const struct clock_ops hasty = {hasty_now_ms, &now};
     struct link link = {0};
-    link_open(&link, NULL, &(struct conn_options){.url = pg_cluster_url(cluster), .listen = "x", .clock = &hasty});
+    link_open(
+        &link, NULL,
+        &(struct conn_options){.url = pg_cluster_url(cluster), .listen = "x", .clock = &hasty});
     link_wait(&link, &link.ups, 1, 30000);
 
     link_send_text(&link, "select pg_sleep(600)");
@@ -268,7 +320,8 @@ Test(db_loss, the_server_stops_crashes_and_comes_back) {
     while (uv_is_active((uv_handle_t *)&end)) {
         uv_run(link.loop, UV_RUN_ONCE);
     }
-    double share = (cpu_seconds() - before) * 1000 / (double)(clock_now_ms(&clock_boottime) - start);
+    double share =
+        (cpu_seconds() - before) * 1000 / (double)(clock_now_ms(&clock_boottime) - start);
     cr_assert_lt(share, 0.05, "used %.1f %% of a processor", share * 100);
     uv_close((uv_handle_t *)&end, NULL);
     uv_timer_again(&link.tick);

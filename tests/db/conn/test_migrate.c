@@ -35,7 +35,8 @@ static const struct sql_migration broken[] = {
 };
 
 static struct migrate_plan plan_of(const struct sql_migration *migrations, int count) {
-    return (struct migrate_plan){.migrations = migrations, .count = count, .lock_timeout_ms = 30000};
+    return (struct migrate_plan){
+        .migrations = migrations, .count = count, .lock_timeout_ms = 30000};
 }
 
 static int64_t applied_count(const char *url) {
@@ -54,7 +55,8 @@ Test(db_migrate, applies_what_is_missing_once) {
     cr_assert_eq(applied, 0);
     cr_assert_eq(migrate_apply(db, &all, &applied, &err), STATUS_OK, "%s", err.text);
     cr_assert_eq(applied, 1);
-    char *names = pg_text(url, "select string_agg(number || ' ' || name, ',' order by number) from pgstage.schema_migration");
+    char *names = pg_text(url, "select string_agg(number || ' ' || name, ',' order by number) from "
+                               "pgstage.schema_migration");
     cr_assert_str_eq(names, "1 0001_a,2 0002_b,3 0003_c");
     cr_assert_eq(pg_int(url, "select count(*) from pgstage.a"), 1);
     free(names);
@@ -107,13 +109,16 @@ Test(db_migrate, older_and_newer_schemas_are_refused_in_words) {
     cr_assert_eq(migrate_apply(db, &two, NULL, &err), STATUS_OK, "%s", err.text);
     cr_assert_eq(migrate_compare(db, &two, &err), STATUS_OK);
     cr_assert_eq(migrate_compare(db, &three, &err), STATUS_CONFLICT);
-    cr_assert_str_eq(err.text, "the database's pgstage schema (migration 2) is older than this program (migration 3): "
-                               "run `pgstage migrate`");
+    cr_assert_str_eq(
+        err.text,
+        "the database's pgstage schema (migration 2) is older than this program (migration 3): "
+        "run `pgstage migrate`");
     error_clear(&err);
     cr_assert_eq(migrate_apply(db, &three, NULL, &err), STATUS_OK);
     cr_assert_eq(migrate_compare(db, &two, &err), STATUS_CONFLICT);
-    const char *newer = "the database's pgstage schema (migration 3) is newer than this program (migration 2): "
-                        "use a newer pgstage";
+    const char *newer =
+        "the database's pgstage schema (migration 3) is newer than this program (migration 2): "
+        "use a newer pgstage";
     cr_assert_str_eq(err.text, newer);
     error_clear(&err);
     cr_assert_eq(migrate_apply(db, &two, NULL, &err), STATUS_CONFLICT);
@@ -139,7 +144,8 @@ Test(db_migrate, a_schema_of_somebody_else_is_none_of_ours) {
 /* A database whose default isolation would show a migrator the state from before it waited. */
 Test(db_migrate, the_default_isolation_does_not_matter) {
     char *url = pg_new_database();
-    char *sql = mem_format("alter database %s set default_transaction_isolation = 'serializable'", pg_database_of(url));
+    char *sql = mem_format("alter database %s set default_transaction_isolation = 'serializable'",
+                           pg_database_of(url));
     pg_exec(url, sql);
     free(sql);
     struct migrate_plan plan = plan_of(small, 3);
@@ -157,7 +163,8 @@ Test(db_migrate, the_default_isolation_does_not_matter) {
 Test(db_migrate, a_held_lock_names_its_holder) {
     char *url = pg_new_database();
     PGconn *holder = PQconnectdb(url);
-    char *sql = mem_format("begin; select pg_advisory_xact_lock(%lld)", (long long)MIGRATE_LOCK_KEY);
+    char *sql =
+        mem_format("begin; select pg_advisory_xact_lock(%lld)", (long long)MIGRATE_LOCK_KEY);
     PQclear(PQexec(holder, sql));
     struct db_sync *db = open_sync(url, "migrate");
     struct migrate_plan plan = plan_of(small, 3);
@@ -165,7 +172,8 @@ Test(db_migrate, a_held_lock_names_its_holder) {
     struct error err = ERROR_NONE;
     int applied = -1;
     cr_assert_eq(migrate_apply(db, &plan, &applied, &err), STATUS_TIMEOUT);
-    char *expected = mem_format("another migration is running (server process %d): ", PQbackendPID(holder));
+    char *expected =
+        mem_format("another migration is running (server process %d): ", PQbackendPID(holder));
     cr_assert_eq(strncmp(err.text, expected, strlen(expected)), 0, "%s", err.text);
     cr_assert_eq(applied, 0);
     PQfinish(holder);
@@ -196,11 +204,14 @@ static __attribute__((noreturn)) void migrate_process(const char *url, int numbe
     _exit(0);
 }
 
-/* Number of the process whose session holds the lock in the middle of a migration; -1 when none does. */
+/* Number of the process whose session holds the lock in the middle of a migration; -1 when none
+ * does. */
 static int holder_of(PGconn *watcher) {
-    PGresult *result = PQexec(watcher, "select substr(application_name, 10) from pg_stat_activity a join pg_locks l using (pid)"
-                                       " where locktype = 'advisory' and granted and datname = current_database()"
-                                       " and query like '%create%pgstage.%'");
+    PGresult *result = PQexec(
+        watcher,
+        "select substr(application_name, 10) from pg_stat_activity a join pg_locks l using (pid)"
+        " where locktype = 'advisory' and granted and datname = current_database()"
+        " and query like '%create%pgstage.%'");
     int number = PQntuples(result) > 0 ? (int)strtol(PQgetvalue(result, 0, 0), NULL, 10) : -1;
     PQclear(result);
     return number;
@@ -210,19 +221,22 @@ static int running(const pid_t *pids) {
     int count = 0;
     for (int i = 0; i < PROCESSES; i++) {
         siginfo_t info = {0};
-        count += waitid(P_PID, (id_t)pids[i], &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0;
+        count += waitid(P_PID, (id_t)pids[i], &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+                 info.si_pid == 0;
     }
     return count;
 }
 
 static char *fingerprint(const char *url) {
-    return pg_text(url, "select md5(string_agg(line, ',' order by line)) from ("
-                        " select format('%s.%s %s', c.relname, a.attname, format_type(atttypid, atttypmod)) as line"
-                        "  from pg_attribute a join pg_class c on c.oid = attrelid"
-                        "  where relnamespace = 'pgstage'::regnamespace"
-                        " union all select pg_get_functiondef(oid) from pg_proc"
-                        "  where pronamespace = 'pgstage'::regnamespace and prokind in ('f', 'p')"
-                        " union all select number || name from pgstage.schema_migration) lines");
+    return pg_text(
+        url,
+        "select md5(string_agg(line, ',' order by line)) from ("
+        " select format('%s.%s %s', c.relname, a.attname, format_type(atttypid, atttypmod)) as line"
+        "  from pg_attribute a join pg_class c on c.oid = attrelid"
+        "  where relnamespace = 'pgstage'::regnamespace"
+        " union all select pg_get_functiondef(oid) from pg_proc"
+        "  where pronamespace = 'pgstage'::regnamespace and prokind in ('f', 'p')"
+        " union all select number || name from pgstage.schema_migration) lines");
 }
 
 static int race(const char *url) {
@@ -244,7 +258,8 @@ static int race(const char *url) {
     for (int i = 0; i < PROCESSES; i++) {
         int status = 0;
         cr_assert_eq(waitpid(pids[i], &status, 0), pids[i]);
-        cr_assert(status == 0 || (i == killed && WIFSIGNALED(status)), "process %d: status %d", i, status);
+        cr_assert(status == 0 || (i == killed && WIFSIGNALED(status)), "process %d: status %d", i,
+                  status);
     }
     PQfinish(watcher);
     return killed;
@@ -261,7 +276,8 @@ Test(db_migrate, ten_at_once_make_one_schema_though_the_first_is_killed) {
         cr_assert_eq(migrate_check(db, NULL), STATUS_OK);
         sync_close(db);
         char *found = fingerprint(url);
-        cr_assert(expected == NULL || strcmp(expected, found) == 0, "round %d made another schema", round);
+        cr_assert(expected == NULL || strcmp(expected, found) == 0, "round %d made another schema",
+                  round);
         free(expected);
         expected = found;
         free(url);

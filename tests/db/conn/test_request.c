@@ -17,14 +17,18 @@ static struct db_request lone(const struct db_statement *statement) {
 Test(db_request, comes_up_with_name_settings_and_encoding) {
     struct link link = {0};
     link_open(&link, NULL,
-              &(struct conn_options){.url = pg_url(),
-                                     .role = "ledger",
-                                     .settings = "set statement_timeout = '7s'; set lock_timeout = '3s' -- both",
-                                     .listen = "a \"strange\" Channel"});
+              &(struct conn_options){
+                  .url = pg_url(),
+                  .role = "ledger",
+                  .settings = "set statement_timeout = '7s'; set lock_timeout = '3s' -- both",
+                  .listen = "a \"strange\" Channel"});
     link_wait(&link, &link.ups, 1, 30000);
-    link_ask_text(&link, "select current_setting('application_name') || current_setting('statement_timeout')"
-                         " || current_setting('lock_timeout') || current_setting('client_encoding')");
+    link_ask_text(
+        &link, "select current_setting('application_name') || current_setting('statement_timeout')"
+               " || current_setting('lock_timeout') || current_setting('client_encoding')");
     cr_assert_str_eq(link.value, "pgstage ledger7s3sUTF8");
+    link_ask_text(&link, "show client_connection_check_interval");
+    cr_assert_str_eq(link.value, "10s");
     link_ask_text(&link, "select pg_listening_channels()");
     cr_assert_str_eq(link.value, "a \"strange\" Channel");
     link_close(&link);
@@ -35,11 +39,12 @@ Test(db_request, carries_text_null_and_binary_parameters) {
     link_open_url(&link, pg_url());
     const struct db_param params[] = {
         DB_TEXT("it's"), DB_NULL, {.data = "\0\xff", .length = 2, .binary = true}, DB_TEXT("")};
-    const struct db_statement statement = {
-        .name = "params",
-        .text = "select $1::text || ($2::text is null)::text || encode($3::bytea, 'hex') || '[' || $4::text || ']'",
-        .param_count = 4,
-        .params = params};
+    const struct db_statement statement = {.name = "params",
+                                           .text =
+                                               "select $1::text || ($2::text is null)::text || "
+                                               "encode($3::bytea, 'hex') || '[' || $4::text || ']'",
+                                           .param_count = 4,
+                                           .params = params};
     for (int round = 0; round < 3; round++) {
         struct db_request request = lone(&statement);
         cr_assert_eq(link_ask(&link, &request), STATUS_OK, "%s", link.error.text);
@@ -66,8 +71,9 @@ Test(db_request, results_beyond_any_buffer_arrive) {
 }
 
 Test(db_request, results_belong_to_their_statements) {
-    static const char *const texts[] = {
-        "create temp table t (n int)", "insert into t values (1), (2)", "select sum(n) from t", NULL};
+    static const char *const texts[] = {"create temp table t (n int)",
+                                        "insert into t values (1), (2)", "select sum(n) from t",
+                                        NULL};
     struct link link = {0};
     link_open_url(&link, pg_url());
     cr_assert_eq(link_ask_texts(&link, texts), STATUS_OK);
@@ -94,8 +100,8 @@ Test(db_request, an_error_leaves_the_connection_usable) {
 }
 
 Test(db_request, an_error_undoes_its_whole_transaction) {
-    static const char *const broken[] = {"create table half (n int)", "select 1 / 0", "create table other (n int)",
-                                         NULL};
+    static const char *const broken[] = {"create table half (n int)", "select 1 / 0",
+                                         "create table other (n int)", NULL};
     char *url = pg_new_database();
     struct link link = {0};
     link_open_url(&link, url);
@@ -136,11 +142,14 @@ Test(db_request, an_error_at_commit_is_the_commits) {
 Test(db_request, codes_follow_the_sqlstate) {
     struct link link = {0};
     link_open_url(&link, pg_url());
-    cr_assert_eq(link_ask_text(&link, "do $$ begin raise 'fence' using errcode = 'P0F01'; end $$"), STATUS_CONFLICT);
-    static const char *const slow[] = {"set local statement_timeout = 20", "select pg_sleep(60)", NULL};
+    cr_assert_eq(link_ask_text(&link, "do $$ begin raise 'fence' using errcode = 'P0F01'; end $$"),
+                 STATUS_CONFLICT);
+    static const char *const slow[] = {"set local statement_timeout = 20", "select pg_sleep(60)",
+                                       NULL};
     cr_assert_eq(link_ask_texts(&link, slow), STATUS_TIMEOUT);
     cr_assert_eq(link.failed, 1);
-    cr_assert_eq(link_ask_text(&link, "do $$ begin raise 'full' using errcode = '53100'; end $$"), STATUS_UNAVAILABLE);
+    cr_assert_eq(link_ask_text(&link, "do $$ begin raise 'full' using errcode = '53100'; end $$"),
+                 STATUS_UNAVAILABLE);
     cr_assert_eq(link.downs, 0);
     link_close(&link);
 }
@@ -148,7 +157,8 @@ Test(db_request, codes_follow_the_sqlstate) {
 Test(db_request, no_statement_leaves_a_transaction_open) {
     struct link link = {0};
     link_open_url(&link, pg_url());
-    char *sql = mem_format("select state from pg_stat_activity where pid = %d", link_backend(&link));
+    char *sql =
+        mem_format("select state from pg_stat_activity where pid = %d", link_backend(&link));
     cr_assert_eq(link_ask_text(&link, "begin"), STATUS_INVALID);
     cr_assert_str_eq(link.error.text, "the statement left a transaction open");
     char *state = pg_text(pg_url(), sql);
@@ -160,9 +170,10 @@ Test(db_request, no_statement_leaves_a_transaction_open) {
 }
 
 Test(db_request, copy_is_refused_and_costs_the_session_only) {
-    static const char *const lists[][3] = {{"copy (select 1) to stdout", NULL},
-                                           {"select 1", "copy (select 1) to stdout", NULL},
-                                           {"create temp table c (n int)", "copy c from stdin", NULL}};
+    static const char *const lists[][3] = {
+        {"copy (select 1) to stdout", NULL},
+        {"select 1", "copy (select 1) to stdout", NULL},
+        {"create temp table c (n int)", "copy c from stdin", NULL}};
     struct link link = {0};
     link_open_url(&link, pg_url());
     for (size_t i = 0; i < 3; i++) {
@@ -211,15 +222,19 @@ Test(db_request, refused_requests_are_never_answered) {
 /* ---- prepared statements ---- */
 
 static int prepared_count(struct link *link) {
-    cr_assert_eq(link_ask_text(link, "select count(*) from pg_prepared_statements where name <> ''"), STATUS_OK);
+    cr_assert_eq(
+        link_ask_text(link, "select count(*) from pg_prepared_statements where name <> ''"),
+        STATUS_OK);
     return atoi(link->value);
 }
 
 Test(db_request, a_name_is_prepared_once_a_connection) {
     struct link link = {0};
     link_open_url(&link, pg_url());
-    const struct db_statement twice[] = {{.name = "one", .text = "select 1"}, {.name = "one", .text = "select 1"}};
-    const struct db_request request = {.transaction = true, .statement_count = 2, .statements = twice};
+    const struct db_statement twice[] = {{.name = "one", .text = "select 1"},
+                                         {.name = "one", .text = "select 1"}};
+    const struct db_request request = {
+        .transaction = true, .statement_count = 2, .statements = twice};
     for (int round = 0; round < 3; round++) {
         cr_assert_eq(link_ask(&link, &request), STATUS_OK, "%s", link.error.text);
         cr_assert_str_eq(link.value, "1");
@@ -237,10 +252,12 @@ Test(db_request, a_failed_prepare_is_forgotten) {
     char *url = pg_new_database();
     struct link link = {0};
     link_open_url(&link, url);
-    /* The first fails itself; the second is never looked at by the server, for the pipeline is aborted. */
+    /* The first fails itself; the second is never looked at by the server, for the pipeline is
+     * aborted. */
     const struct db_statement pair[] = {{.name = "first", .text = "select n from late"},
                                         {.name = "second", .text = "select 2"}};
-    const struct db_request request = {.transaction = true, .statement_count = 2, .statements = pair};
+    const struct db_request request = {
+        .transaction = true, .statement_count = 2, .statements = pair};
     cr_assert_eq(link_ask(&link, &request), STATUS_INVALID);
     cr_assert_str_eq(link.error.sqlstate, "42P01");
     cr_assert_eq(link.failed, 0);
@@ -254,8 +271,10 @@ Test(db_request, a_failed_prepare_is_forgotten) {
 Test(db_request, a_prepare_outlives_the_transaction_that_failed_behind_it) {
     struct link link = {0};
     link_open_url(&link, pg_url());
-    const struct db_statement bad[] = {{.name = "kept", .text = "select 3"}, {.text = "select 1 / 0"}};
-    const struct db_request failing = {.transaction = true, .statement_count = 2, .statements = bad};
+    const struct db_statement bad[] = {{.name = "kept", .text = "select 3"},
+                                       {.text = "select 1 / 0"}};
+    const struct db_request failing = {
+        .transaction = true, .statement_count = 2, .statements = bad};
     cr_assert_eq(link_ask(&link, &failing), STATUS_INVALID);
     struct db_request alone = lone(&bad[0]);
     cr_assert_eq(link_ask(&link, &alone), STATUS_OK, "%s", link.error.text);
@@ -263,7 +282,8 @@ Test(db_request, a_prepare_outlives_the_transaction_that_failed_behind_it) {
     link_close(&link);
 }
 
-/* A plan that a changed table has spoilt, and statements that were discarded: the session is replaced. */
+/* A plan that a changed table has spoilt, and statements that were discarded: the session is
+ * replaced. */
 Test(db_request, stale_prepared_statements_heal) {
     static const char *const spoil[] = {"alter table shape add column m int", "", NULL};
     char *url = pg_new_database();
@@ -319,11 +339,14 @@ Test(db_request, may_be_closed_from_any_callback) {
     for (int kind = 0; kind < 4; kind++) {
         struct link link = {0};
         link_open(&link, NULL, &(struct conn_options){.url = pg_url(), .listen = "closing"});
-        void (**hooks[])(struct link *) = {&link.on_up, &link.on_answer, &link.on_notified, &link.on_down};
+        void (**hooks[])(struct link *) = {&link.on_up, &link.on_answer, &link.on_notified,
+                                           &link.on_down};
         *hooks[kind] = close_now;
         while (!link.closed) {
             if (!link.closing && conn_is_ready(link.conn)) {
-                link_send_text(&link, kind == 2 ? "notify closing" : kind == 3 ? "select pg_terminate_backend(pg_backend_pid())" : "select 1");
+                link_send_text(&link, kind == 2   ? "notify closing"
+                                      : kind == 3 ? "select pg_terminate_backend(pg_backend_pid())"
+                                                  : "select 1");
             }
             uv_run(link.loop, UV_RUN_ONCE);
         }

@@ -64,8 +64,9 @@ Test(db_sync, takes_text_null_and_binary_parameters) {
     const struct db_param params[] = {
         DB_TEXT("a'b"), DB_NULL, {.data = "\0\1\xff", .length = 3, .binary = true}};
     for (int round = 0; round < 2; round++) {
-        cr_assert_eq(sync_run(db, "params", "select $1::text, $2::text is null, encode($3::bytea, 'hex')",
-                              3, params, &result, &err),
+        cr_assert_eq(sync_run(db, "params",
+                              "select $1::text, $2::text is null, encode($3::bytea, 'hex')", 3,
+                              params, &result, &err),
                      STATUS_OK, "%s", err.text);
         cr_assert_str_eq(db_value(result, 0, 0), "a'b");
         cr_assert(db_bool(result, 0, 1));
@@ -81,11 +82,12 @@ Test(db_sync, takes_text_null_and_binary_parameters) {
 Test(db_sync, errors_carry_message_detail_hint_and_sqlstate) {
     struct db_sync *db = open_sync();
     struct error err = ERROR_NONE;
-    cr_assert_eq(sync_script(db,
-                             "do $$ begin raise exception E'the\\nmessage' using detail = 'the detail', "
-                             "hint = 'the hint', errcode = '23505'; end $$",
-                             &err),
-                 STATUS_INVALID);
+    cr_assert_eq(
+        sync_script(db,
+                    "do $$ begin raise exception E'the\\nmessage' using detail = 'the detail', "
+                    "hint = 'the hint', errcode = '23505'; end $$",
+                    &err),
+        STATUS_INVALID);
     cr_assert_str_eq(err.text, "the; message; the detail; hint: the hint");
     cr_assert_str_eq(err.sqlstate, "23505");
     /* The first error wins, and success does not touch it. */
@@ -99,7 +101,8 @@ Test(db_sync, errors_carry_message_detail_hint_and_sqlstate) {
 Test(db_sync, copy_is_refused) {
     struct db_sync *db = open_sync();
     struct error err = ERROR_NONE;
-    cr_assert_eq(sync_run(db, NULL, "copy (select 1) to stdout", 0, NULL, NULL, &err), STATUS_INVALID);
+    cr_assert_eq(sync_run(db, NULL, "copy (select 1) to stdout", 0, NULL, NULL, &err),
+                 STATUS_INVALID);
     cr_assert_str_eq(err.text, "COPY to or from the client is not possible here");
     sync_close(db);
 }
@@ -123,15 +126,17 @@ Test(db_sync, loss_while_idle_is_unavailable) {
     struct db_sync *db = open_sync();
     struct error err = ERROR_NONE;
     terminate(backend_of(db));
-    cr_assert_eq(sync_run(db, NULL, "select 1", 0, NULL, NULL, &err), STATUS_UNAVAILABLE, "%s", err.text);
+    cr_assert_eq(sync_run(db, NULL, "select 1", 0, NULL, NULL, &err), STATUS_UNAVAILABLE, "%s",
+                 err.text);
     sync_close(db);
 }
 
 Test(db_sync, loss_of_a_lone_statement_is_uncertain) {
     struct db_sync *db = open_sync();
     struct error err = ERROR_NONE;
-    cr_assert_eq(sync_run(db, NULL, "select pg_terminate_backend(pg_backend_pid())", 0, NULL, NULL, &err),
-                 STATUS_UNCERTAIN);
+    cr_assert_eq(
+        sync_run(db, NULL, "select pg_terminate_backend(pg_backend_pid())", 0, NULL, NULL, &err),
+        STATUS_UNCERTAIN);
     sync_close(db);
 }
 
@@ -139,15 +144,17 @@ Test(db_sync, loss_within_a_transaction_is_unavailable) {
     struct db_sync *db = open_sync();
     struct error err = ERROR_NONE;
     cr_assert_eq(sync_script(db, "begin", &err), STATUS_OK);
-    cr_assert_eq(sync_run(db, NULL, "select pg_terminate_backend(pg_backend_pid())", 0, NULL, NULL, &err),
-                 STATUS_UNAVAILABLE);
+    cr_assert_eq(
+        sync_run(db, NULL, "select pg_terminate_backend(pg_backend_pid())", 0, NULL, NULL, &err),
+        STATUS_UNAVAILABLE);
     sync_close(db);
 }
 
 Test(db_sync, a_server_that_is_not_there_is_unavailable_and_no_password_shows) {
     struct db_sync *db = NULL;
     struct error err = ERROR_NONE;
-    cr_assert_eq(sync_open("postgresql://u:canary77@127.0.0.1:1/x", "test", &db, &err), STATUS_UNAVAILABLE);
+    cr_assert_eq(sync_open("postgresql://u:canary77@127.0.0.1:1/x", "test", &db, &err),
+                 STATUS_UNAVAILABLE);
     cr_assert_null(strstr(err.text, "canary77"), "%s", err.text);
     cr_assert_null(strchr(err.text, '\n'));
     cr_assert_not_null(strstr(err.text, "127.0.0.1"), "%s", err.text);

@@ -16,7 +16,7 @@
 
 enum { PARAMS_MAX = 20, WAIT_MS = 15000, ROUNDS_MAX = 30 };
 
-#define SESSION_SETTINGS "set statement_timeout = '4s'; set timezone = 'UTC'"
+#define SESSION_SETTINGS "set statement_timeout = '60s'; set lock_timeout = '5s'; set jit = off; set timezone = 'UTC'"
 
 /* ---- reasons ---- */
 

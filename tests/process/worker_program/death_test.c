@@ -241,6 +241,21 @@ Test(worker_death, terminate_is_heard_by_a_handler_that_asks) {
     rig_want_signal(&rig, SIGTERM);
 }
 
+Test(worker_death, terminate_is_obeyed_however_the_handler_leaves) {
+    static const char *const handlers[] = {"exit_cancelled", "block_cancelled"};
+    for (size_t i = 0; i < sizeof handlers / sizeof handlers[0]; i++) {
+        struct wire_frame frame;
+        rig_open(&rig, handlers[i]);
+        rig_run(&rig, 1, NULL);
+        rig_want_logged(&rig, "begun");
+        kill(-rig.pid, SIGTERM);
+        bool told = rig_next(&rig, &frame);
+        cr_assert_eq(told, i == 1, "a success is told, an exit is not");
+        rig_want_signal(&rig, SIGTERM);
+        rig_finish(&rig);
+    }
+}
+
 Test(worker_death, terminate_does_not_lose_a_success) {
     rig_open(&rig, "sleep_ok");
     rig_run(&rig, 1, "{\"ms\":600000}");
@@ -336,6 +351,7 @@ Test(worker_death, the_death_of_its_parent_kills_the_group_of_a_polling_handler)
     rig_run(&rig, 1, NULL);
     struct watched child = rig_want_child(&rig);
     kill_and_reap(node);
+    cr_assert(ended_within(rig.process, 700), "by the signal: it looks by itself once a second");
     want_group_killed(child);
     rig_want_signal(&rig, SIGKILL);
 }

@@ -78,12 +78,19 @@ Test(worker_misbehaviour, a_result_out_of_range_is_a_failure_with_words) {
     rig_want_failure(&rig, 2, WIRE_FAIL, "the handler returned 7, which is no pgstage_result");
 }
 
-Test(worker_misbehaviour, closing_the_way_to_the_node_ends_the_worker) {
-    rig_open(&rig, "close_fd3");
-    rig_run(&rig, 1, NULL);
+static void want_breach(const char *handler, const char *payload) {
+    rig_open(&rig, handler);
+    rig_run(&rig, 1, payload);
     rig_want_exit(&rig, 4);
     cr_assert_str_eq(rig.printed.data, "pgstage-worker: the handler closed descriptor 3, which is "
                                        "not its own\n");
+    rig_finish(&rig);
+}
+
+Test(worker_misbehaviour, closing_the_way_to_the_node_ends_the_worker) {
+    want_breach("close_fd3", NULL);
+    want_breach("close_fd3", "{\"stay\":1}");
+    want_breach("replace_fd3", "{\"file\":\"/dev/null\",\"stay\":1}");
 }
 
 Test(worker_misbehaviour, frames_never_end_up_in_a_file_of_the_handlers) {

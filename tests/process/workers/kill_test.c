@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "rig.h"
@@ -58,6 +59,26 @@ Test(kills, what_a_crashed_worker_left_in_its_group_is_killed) {
     struct rig *rig = impatient_rig(0, 10000);
     rig->on_ended = no_process_of_the_run_lives;
     cr_assert_eq(rig_run(rig, "orphan:11")->end, POOL_CRASH);
+    rig_finish(rig);
+}
+
+/* As the node is process 1 of a container: what it inherits it has to reap. */
+Test(kills, what_is_left_to_us_is_reaped) {
+    cr_assert_eq(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0);
+    struct rig *rig = impatient_rig(0, 10000);
+    rig->on_ended = no_process_of_the_run_lives;
+    cr_assert_eq(rig_run(rig, "orphan:11")->end, POOL_CRASH);
+    rig_finish(rig); /* no child is left, not even a dead one */
+}
+
+/* As under an init that does not reap: a dead member of the group is no living one. */
+Test(kills, a_dead_process_that_nobody_reaps_does_not_hold_up_the_end) {
+    struct rig *rig = impatient_rig(0, 10000);
+    const struct rig_end *end = rig_run(rig, "unreaped:11");
+    cr_assert_eq(end->end, POOL_CRASH);
+    pid_t daemon = rig_pid_in(end->last_output, "daemon");
+    cr_assert(rig_process_lives(daemon));
+    kill(daemon, SIGKILL);
     rig_finish(rig);
 }
 

@@ -146,10 +146,12 @@ Test(real, a_thousand_short_runs_in_order) {
     rig->spec.workers = 1;
     rig_open_up(rig);
     for (int started = 0; started < 1000;) {
+        rig_freeze(rig);
         int room = rig->ops.room(rig->pool);
         for (; room > 0 && started < 1000; room--, started++) {
             start_payload(rig, "{\"n\": 1}");
         }
+        rig_thaw(rig);
         rig_wait_ends(rig, rig->end_count + 1);
     }
     rig_wait_ends(rig, 1000);

@@ -330,6 +330,24 @@ static void run_orphan(const struct wire_run *run, long number) {
     die_of((int)number);
 }
 
+/* Dies with a grandchild in its group whose parent left the group and never reaps. */
+static void run_unreaped(const struct wire_run *run, long number) {
+    (void)run;
+    pid_t child = fork();
+    if (child == 0) {
+        fork_stubborn();
+        setsid();
+        ignore_term();
+        sleep_ms(60000);
+        _exit(0);
+    }
+    say_pid("daemon", child);
+    while (getpgid(child) == getpgid(0)) {
+        sleep_ms(1);
+    }
+    die_of((int)number);
+}
+
 static void run_daemon(const struct wire_run *run, long status) {
     fork_daemon();
     answer_text(run, "\"left one behind\"");
@@ -472,6 +490,7 @@ static const struct {
     {"beat", run_beat},
     {"fds", run_fds},
     {"leave", run_leave},
+    {"unreaped", run_unreaped},
 };
 
 /* Splits "name:number"; 0 without a number. */

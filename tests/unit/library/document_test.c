@@ -2,6 +2,7 @@
 #include "document.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,7 +35,7 @@ Test(library_document, the_title_is_the_files_name_when_there_is_no_other) {
 Test(library_document, long_titles_are_cut) {
     char page[2000] = "<title>";
     memset(page + 7, 'x', 1000);
-    strcpy(page + 1007, "</title>text");
+    snprintf(page + 1007, sizeof page - 1007, "</title>text");
     cr_assert_eq(read_as(page, strlen(page), "/a.html"), OUTCOME_OK);
     cr_assert_eq(document.title.length, DOCUMENT_TITLE_MAX);
     cr_assert_str_eq(document.title.data + DOCUMENT_TITLE_MAX - 3, "\xE2\x80\xA6");

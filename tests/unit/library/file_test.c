@@ -16,7 +16,7 @@
 static char folder[64], path[256];
 
 static void make_folder(void) {
-    strcpy(folder, "/tmp/pgstage-library-XXXXXX");
+    snprintf(folder, sizeof folder, "/tmp/pgstage-library-XXXXXX");
     cr_assert_not_null(mkdtemp(folder));
 }
 
@@ -83,7 +83,7 @@ Test(library_file, never_waits_for_a_pipe_or_a_device) {
     cr_assert_eq(symlink("/dev/zero", in_folder("device")), 0);
     expect("device", OUTCOME_BAD, "is a device, not a document");
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    strcpy(address.sun_path, in_folder("socket"));
+    snprintf(address.sun_path, sizeof address.sun_path, "%.100s", in_folder("socket"));
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
     cr_assert_eq(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
     expect("socket", OUTCOME_BAD, "is a socket, not a document");

@@ -18,7 +18,7 @@ static bool cancelled;
 
 static void make_folder(void) {
     leaks_fail_tests();
-    strcpy(folder, "/tmp/pgstage-library-XXXXXX");
+    snprintf(folder, sizeof folder, "/tmp/pgstage-library-XXXXXX");
     cr_assert_not_null(mkdtemp(folder));
 }
 

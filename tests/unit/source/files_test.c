@@ -156,26 +156,24 @@ Test(files, skips_hidden_names_unless_asked) {
 }
 
 Test(files, a_key_may_have_1024_bytes_and_no_more) {
-    char name[2048] = "";
-    for (int i = 0; i < 5; i++) { /* 5 * 201 */
-        memset(name + strlen(name), 'd', 200);
-        strcat(name, "/");
-    }
-    size_t folder = strlen(name);
-    strcat(name, "0123456789abcdefghi"); /* 1005 + 19 */
+    char folder[201], name[2048];
+    memset(folder, 'd', 200);
+    folder[200] = '\0';
+    snprintf(name, sizeof name, "%s/%s/%s/%s/%s/0123456789abcdefghi", folder, folder, folder,
+             folder, folder);
     cr_assert_eq(strlen(name), 1024);
     tree_file(name, "");
-    name[folder] = '\0';
-    strcat(name, "0123456789abcdefghij");
+    snprintf(name, sizeof name, "%s/%s/%s/%s/%s/0123456789abcdefghij", folder, folder, folder,
+             folder, folder);
     tree_file(name, "");
     const struct found *found = tree_scan("*", true);
     cr_assert_eq(found->count, 1);
     cr_assert_eq(strlen(found->entries[0].key), 1024);
     cr_assert_eq(found->result.skipped, 1);
     cr_assert_eq(found->result.first_skipped.code, STATUS_LIMIT);
-    cr_assert(strstr(found->result.first_skipped.text, "0123456789abcdefghij: ") != NULL, "%s",
-              found->result.first_skipped.text);
-    cr_assert(strstr(found->result.first_skipped.text, "1,024 bytes") != NULL);
+    cr_assert_not_null(strstr(found->result.first_skipped.text, "0123456789abcdefghij: "), "%s",
+                       found->result.first_skipped.text);
+    cr_assert_not_null(strstr(found->result.first_skipped.text, "1,024 bytes"));
 }
 
 Test(files, escapes_count_for_the_key) {
@@ -211,11 +209,11 @@ Test(files, stops_where_folders_are_too_deep) {
 }
 
 Test(files, needs_no_descriptor_per_level) {
-    char name[1024] = "d";
-    for (int i = 0; i < 400; i++) {
-        strcat(name, "/d");
+    char name[1024];
+    for (size_t i = 0; i < 800; i += 2) {
+        memcpy(name + i, "d/", 2);
     }
-    strcat(name, "/x");
+    memcpy(name + 800, "x", 2);
     tree_file(name, "");
     for (int i = 0; i < 1000; i++) { /* leave few descriptors */
         if (dup(0) > 1000) {

@@ -21,7 +21,7 @@ const char *tree_root(void) {
 
 void tree_create(void) {
     leaks_fail_tests();
-    strcpy(root, "/tmp/pgstage-source-XXXXXX");
+    snprintf(root, sizeof root, "/tmp/pgstage-source-XXXXXX");
     cr_assert_not_null(mkdtemp(root));
 }
 

@@ -1,0 +1,112 @@
+/* scenarios.h - what the statements promise, each as a function over a world (see world.h). */
+#ifndef TESTS_SCENARIOS_H
+#define TESTS_SCENARIOS_H
+
+#include "world.h"
+
+/* X(name): bool name(struct world *) */
+#define SCENARIOS(X)                                                                               \
+    /* complete */                                                                                 \
+    X(late_completion_is_refused)                                                                  \
+    X(late_completion_of_the_same_claim_is_applied_once)                                           \
+    X(predecessor_first)                                                                           \
+    X(an_old_chain_takes_nothing_back)                                                             \
+    X(a_locked_row_is_busy)                                                                        \
+    X(a_row_that_is_gone_is_refused)                                                               \
+    X(a_chain_may_grow_while_its_answer_is_lost)                                                   \
+    X(applied_means_this_very_chain)                                                               \
+    X(an_older_definition_counts_as_far_as_it_agrees)                                              \
+    X(a_failure_counts_at_its_own_stage_only)                                                      \
+    X(a_stage_that_is_gone_is_not_done)                                                            \
+    X(a_chain_sent_again_under_a_new_definition)                                                   \
+    X(three_submits_in_a_run_cost_one_more)                                                        \
+    X(a_run_goes_on_while_its_claim_stays)                                                         \
+    X(outputs_of_older_versions_go)                                                                \
+    X(a_release_keeps_its_place)                                                                   \
+    X(a_version_for_later_waits)                                                                   \
+    X(an_exit_clears_the_error)                                                                    \
+    /* claim */                                                                                    \
+    X(a_claim_reads_the_newest_version)                                                            \
+    X(a_paused_stage_is_not_claimed)                                                               \
+    X(an_ended_node_claims_nothing)                                                                \
+    X(only_the_named_stage_is_claimed)                                                             \
+    X(a_claim_sent_again_takes_nothing)                                                            \
+    X(claimers_do_not_wait_for_each_other)                                                         \
+    X(claims_follow_the_order)                                                                     \
+    X(a_claim_goes_on_at_a_tie)                                                                    \
+    X(a_claim_of_nothing_leaves_nothing)                                                           \
+    X(an_input_is_of_this_version)                                                                 \
+    X(a_claim_begins_at_step_zero)                                                                 \
+    /* rescue and release */                                                                       \
+    X(rescue_takes_from_ended_nodes_only)                                                          \
+    X(rescue_leaves_what_was_done_meanwhile)                                                       \
+    X(rescue_leaves_what_was_claimed_anew_meanwhile)                                               \
+    X(rescue_leaves_what_has_left)                                                                 \
+    X(rescue_counts_a_task_once)                                                                   \
+    X(rescue_passes_by_a_locked_row)                                                               \
+    X(rescue_takes_a_few_at_a_time)                                                                \
+    X(orphans_are_found_by_what_is_not_there)                                                      \
+    X(release_spares_what_is_known)                                                                \
+    X(release_knows_claims_not_tasks)                                                              \
+    X(release_spares_a_later_claim)                                                                \
+    X(release_spares_other_nodes)                                                                  \
+    X(release_leaves_what_was_done_meanwhile)                                                      \
+    X(release_leaves_what_has_left)                                                                \
+    X(release_passes_by_a_locked_row)                                                              \
+    /* submit */                                                                                   \
+    X(a_newer_stamp_is_accepted)                                                                   \
+    X(if_changed_takes_any_change)                                                                 \
+    X(a_newer_stamp_is_accepted_or_nothing)                                                        \
+    X(a_submit_starts_afresh)                                                                      \
+    X(a_submit_starts_at_the_first_stage)                                                          \
+    X(a_submit_is_of_one_pipeline)                                                                 \
+    X(a_submit_wakes_who_sleeps)                                                                   \
+    X(a_submit_waits_for_the_claim_and_sees_it)                                                    \
+    X(a_submit_is_not_lost_to_a_delete)                                                            \
+    X(a_set_names_each_key_once)                                                                   \
+    X(names_of_any_kind_are_keys)                                                                  \
+    X(a_claimer_says_that_it_is_busy)                                                              \
+    X(due_tasks_are_staged)                                                                        \
+    X(staging_leaves_what_left_meanwhile)                                                          \
+    X(staging_passes_by_a_locked_row)                                                              \
+    /* nodes, leader, batches, fences */                                                           \
+    X(an_ended_lease_does_not_revive)                                                              \
+    X(leases_end_in_time)                                                                          \
+    X(a_dead_peer_is_of_the_same_host)                                                             \
+    X(one_node_leads)                                                                              \
+    X(a_batch_goes_with_its_last_task)                                                             \
+    X(nodes_are_forgotten_when_they_hold_nothing)                                                  \
+    X(a_node_ends_with_what_it_holds)                                                              \
+    X(fences_hold_what_they_check)                                                                 \
+    X(fences_lock_what_they_check)                                                                 \
+    X(steps_are_required)                                                                          \
+    X(a_look_tells_held_applied_and_lost)                                                          \
+    X(news_are_of_this_claim)                                                                      \
+    X(news_of_a_wish_alone)                                                                        \
+    X(folding_keeps_the_sums)
+
+#define X(name) bool name(struct world *world);
+SCENARIOS(X)
+#undef X
+
+/* Ways out of the matrix, as scenarios. */
+#define EXIT_SCENARIOS(X)                                                                          \
+    X(exit_next_mid, EXIT_NEXT_MID)                                                                \
+    X(exit_next_last, EXIT_NEXT_LAST)                                                              \
+    X(exit_delayed, EXIT_DELAYED)                                                                  \
+    X(exit_failed, EXIT_FAILED)                                                                    \
+    X(exit_release, EXIT_RELEASE)                                                                  \
+    X(exit_crash, EXIT_CRASH)                                                                      \
+    X(exit_rescue, EXIT_RESCUE)                                                                    \
+    X(exit_quarantine, EXIT_QUARANTINE)                                                            \
+    X(exit_release_unknown, EXIT_RELEASE_UNKNOWN)
+
+#define X(name, way) bool name(struct world *world);
+EXIT_SCENARIOS(X)
+#undef X
+
+/* "" when the row is gone. Compared before and after, to see that no column changed. Borrowed until the next reset. */
+const char *scenario_row_text(struct world *world, int64_t task);
+bool scenario_is(const struct verdict *verdict, const char *answer);
+
+#endif

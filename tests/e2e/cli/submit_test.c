@@ -1,0 +1,99 @@
+/* submit_test.c - one document a command. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rig.h"
+
+static void begin(void) {
+    cli_begin();
+    make_pipeline();
+}
+
+TestSuite(submit, .init = begin, .fini = cli_end, .timeout = 60);
+
+Test(submit, says_what_became_of_it) {
+    cli_prints("new (version 1)\n", "submit lib a --payload '{\"n\": 1}' --updated-at 2026-01-01T00:00:00Z");
+    cli_prints("unchanged (version 1)\n", "submit lib a --payload '{\"n\": 2}' --updated-at 2026-01-01T00:00:00Z");
+    cli_prints("unchanged (version 1)\n", "submit lib a --payload '{\"n\": 2}' --updated-at 2025-01-01T00:00:00Z");
+    cli_prints("updated (version 2)\n", "submit lib a --payload '{\"n\": 2}' --updated-at 2026-01-01T00:00:00.001Z");
+    cli_prints("unchanged (version 2)\n",
+               "submit lib a --payload '{\"n\": 2}' --updated-at 2026-01-01T00:00:00.001Z --if-changed");
+    cli_prints("updated (version 3)\n",
+               "submit lib a --payload '{\"n\": 3}' --updated-at 2025-01-01T00:00:00Z --if-changed");
+    cli_prints("updated (version 4)\n", "submit lib a");
+}
+
+Test(submit, keeps_every_digit_of_the_payload) {
+    cli_prints("new (version 1)\n", "submit lib a --payload "
+                                    "'{\"n\": 123456789012345678901234567890, \"x\": 0.10, \"e\": 1.0000000000000000000001}'");
+    char *payload = text("select payload::text from pgstage.task");
+    cr_expect_str_eq(payload, "{\"e\": 1.0000000000000000000001, \"n\": 123456789012345678901234567890, \"x\": 0.10}");
+    free(payload);
+}
+
+Test(submit, takes_the_payload_from_a_file_or_standard_input) {
+    write_file("p.json", "{\"from\": \"file\"}\n");
+    cli_prints("new (version 1)\n", "submit lib a --payload @p.json");
+    cli_prints("new (version 1)\n", "submit lib b --payload - <p.json");
+    cli_prints("new (version 1)\n", "submit lib c --payload '\"a string\"'");
+    cli_prints("new (version 1)\n", "submit lib d --payload ' null '");
+    cr_expect_eq(number("select count(*) from pgstage.task where payload->>'from' = 'file'"), 2);
+    cr_expect_eq(number("select count(*) from pgstage.task where key = 'd' and payload is null"), 1);
+}
+
+Test(submit, refuses_what_is_not_storable_json) {
+    write_file("p.json", "{\"a\": 1,\n \"b\" 2}");
+    cli_refuses(2, "p.json:2:6: ':' expected near '2'", "submit lib a --payload @p.json");
+    write_file("p.json", "");
+    cli_refuses(2, "p.json:1:1: empty: a JSON value is wanted", "submit lib a --payload @p.json");
+    cli_refuses(2, "--payload:1:15: \\u0000 cannot be stored: text in PostgreSQL has no NUL",
+                "submit lib a --payload '{\"t\": \"a\\u0000b\"}'");
+    cli_refuses(2, "--payload:1:14: half of a surrogate pair stands alone: it is not text",
+                "submit lib a --payload '{\"t\": \"a\\ud800b\"}'");
+    cli_refuses(2, "--payload:1:19: half of a surrogate pair stands alone: it is not text",
+                "submit lib a --payload '{\"t\": \"a\\ud800\\u0041\"}'");
+    cli_refuses(2, "--payload:1:7: not UTF-8", "submit lib a --payload \"$(printf '{\"t\": \"\\300\\257\"}')\"");
+    cli_refuses(2, "--payload:1:7: not UTF-8", "submit lib a --payload \"$(printf '{\"t\": \"\\344\"}')\"");
+    cli_refuses(2, "pgstage: cannot read 'nothing.json': No such file or directory", "submit lib a --payload @nothing.json");
+    cli_refuses(2, "pgstage: cannot read '.': Is a directory", "submit lib a --payload @.");
+    cr_expect_eq(number("select count(*) from pgstage.task"), 0);
+}
+
+Test(submit, refuses_a_payload_with_nul_bytes) {
+    shell("printf '{\"t\": \"a\\000b\"}' >p.json");
+    struct run *run = cli("submit lib a --payload @p.json");
+    cr_expect_eq(run->status, 2);
+    cr_expect(has(run->err, "p.json:1:"), "%s", run->err);
+}
+
+Test(submit, sets_priority_and_time) {
+    cli_prints("new (version 1)\n", "submit lib soon --priority -5");
+    cli_prints("new (version 1)\n", "submit lib later --in 1h30m");
+    cli_prints("new (version 1)\n", "submit lib then --at 2100-01-01T00:00+01:00");
+    cli_prints("new (version 1)\n", "submit lib past --at 2020-01-01T00:00Z");
+    cr_expect_eq(number("select priority from pgstage.task where key = 'soon'"), -5);
+    cr_expect_eq(number("select count(*) from pgstage.task where key = 'later' and status = 'delayed' and due_at - now() "
+                        "between interval '88 minutes' and interval '91 minutes'"),
+                 1);
+    cr_expect_eq(number("select count(*) from pgstage.task where key = 'then' and due_at = '2099-12-31 23:00:00+00'"), 1);
+    cr_expect_eq(number("select count(*) from pgstage.task where key = 'past' and status = 'ready'"), 1);
+}
+
+Test(submit, takes_any_key_of_1024_bytes) {
+    cli_prints("new (version 1)\n", "submit lib \"$(printf '%%01024d' 0)\"");
+    cli_prints("new (version 1)\n", "submit lib \"$(printf 'a\\033[31m\\nb')\"");
+    cli_prints("new (version 1)\n", "submit lib 'Ünïcode/日本語 %%s'");
+    cli_prints("new (version 1)\n", "submit lib -- --key");
+    cr_expect_eq(number("select count(*) from pgstage.task"), 4);
+}
+
+Test(submit, names_the_pipeline_that_may_be_meant) {
+    cli_refuses(2, "pgstage: there is no pipeline 'libb'; did you mean 'lib'?", "submit libb a");
+    cli_refuses(2, "pgstage: there is no pipeline 'something'; there are lib", "submit something a");
+    cli_refuses(2, "pgstage: there is no pipeline '\\x1b[31m'; there are lib", "submit \"$(printf '\\033[31m')\" a");
+}
+
+Test(submit, without_any_pipeline_it_says_how_to_make_one, .init = cli_begin) {
+    cli_refuses(2, "pgstage: there is no pipeline 'lib', nor any other; register one: pgstage apply FILE", "submit lib a");
+}

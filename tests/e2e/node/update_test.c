@@ -1,0 +1,160 @@
+/* update_test.c - the newest version wins, with the real program: C24, C25, cancel, rerun, C21, C04. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rig.h"
+#include "support/pg.h"
+
+static struct rig rig;
+
+static void init(void) {
+    rig_init(&rig);
+    pg_exec(rig.url, "create table ledger (key text, stage text, version bigint)");
+}
+
+static void finish(void) {
+    rig_finish(&rig);
+}
+
+TestSuite(update, .init = init, .fini = finish, .timeout = 180);
+
+static const char *const three =
+    "pipeline: p\ndefaults: {grace: 300ms}\nstages:\n  - {name: a, handler: '%L:by_payload', workers: 2}\n"
+    "  - {name: b, handler: '%L:ledger'}\n  - name: c\n"
+    "    sql: insert into ledger (key, stage, version) values (:key, 'c', :version)\n";
+
+static void begin(const char *payload, int count) {
+    rig_write(&rig, "p.yaml", three);
+    cr_assert_eq(rig_run(&rig, NULL, "apply p.yaml"), 0);
+    rig_submit(&rig, "doc", count, payload);
+}
+
+static void submit_again(const char *payload, const char *stamp) {
+    char sql[512];
+    snprintf(sql, sizeof sql,
+             "select count(*) from pgstage.submit_set('p', array['doc1'], array['%s'::jsonb], array[%s], null, null, "
+             "false) where outcome = 'updated'", payload, stamp);
+    cr_assert_eq(rig_number(&rig, sql), 1);
+}
+
+Test(update, c24_several_updates_during_a_run_cost_one_more_run) {
+    begin("{\"do\": \"sleep\", \"ms\": 1200}", 1);
+    rig_start(&rig, 0, "--lease 5s");
+    rig_await(&rig, "select count(*) from pgstage.task where status = 'running'", 1);
+    submit_again("{\"do\": \"ledger\", \"n\": 2}", "now() + interval '1 second'");
+    submit_again("{\"do\": \"ledger\", \"n\": 3}", "now() + interval '2 seconds'");
+    rig_await(&rig, "select count(*) from pgstage.task where status = 'done' and done_version = 3", 1);
+    /* The first stage of version 1 may have ended; version 2 never ran; version 3 passed every stage once. */
+    cr_expect_eq(rig_number(&rig, "select count(*) from ledger where version = 2"), 0);
+    cr_expect_eq(rig_number(&rig, "select count(*) from ledger where version = 3"), 3);
+    cr_expect_leq(rig_number(&rig, "select count(*) from ledger where version = 1"), 1);
+    cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.output where version <> 3"), 0);
+    rig_check_counts(&rig);
+}
+
+Test(update, a_document_that_is_edited_all_the_time_is_finished_now_and_then) {
+    begin("{\"do\": \"sleep\", \"ms\": 150}", 1);
+    rig_start(&rig, 0, "--lease 5s");
+    int64_t deadline = rig_now_ms() + RIG_DEADLINE_MS;
+    int n = 1;
+    while (rig_number(&rig, "select count(*) from ledger where stage = 'c'") == 0) {
+        cr_assert(rig_now_ms() < deadline, "the document never reached its last stage");
+        /* One edit a run, always before the first stage ends. */
+        char stamp[64];
+        rig_await(&rig, "select count(*) from pgstage.task where status = 'running' and version = claimed_version or "
+                        "superseded >= 3", 1);
+        snprintf(stamp, sizeof stamp, "now() + interval '%d seconds'", ++n);
+        submit_again("{\"do\": \"sleep\", \"ms\": 150}", stamp);
+    }
+    rig_await(&rig, "select count(*) from pgstage.task where status = 'done' and done_version = version", 1);
+    rig_check_counts(&rig);
+}
+
+Test(update, a_cancelled_run_is_told_and_ends_cancelled) {
+    begin("{\"do\": \"sleep\", \"ms\": 60000}", 1);
+    rig_start(&rig, 0, "--lease 5s");
+    rig_await(&rig, "select count(*) from pgstage.task where status = 'running'", 1);
+    cr_assert_eq(rig_number(&rig, "select pgstage.cancel_tasks((select array_agg(id) from pgstage.task))"), 1);
+    rig_await(&rig, "select count(*) from pgstage.task where status = 'cancelled'", 1);
+    cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.task where attempt <> 0 or wish is not null"), 0);
+    cr_expect_eq(rig_number(&rig, "select count(*) from ledger"), 0);
+    rig_check_counts(&rig);
+}
+
+Test(update, a_submit_after_a_cancel_takes_it_away) {
+    begin("{\"do\": \"sleep\", \"ms\": 60000}", 1);
+    rig_start(&rig, 0, "--lease 5s");
+    rig_await(&rig, "select count(*) from pgstage.task where status = 'running'", 1);
+    cr_assert_eq(rig_number(&rig, "select pgstage.cancel_tasks((select array_agg(id) from pgstage.task))"), 1);
+    submit_again("{\"do\": \"ledger\"}", "now() + interval '1 second'");
+    cr_assert_eq(rig_number(&rig, "select pgstage.cancel_tasks((select array_agg(id) from pgstage.task))"), 1);
+    submit_again("{\"do\": \"ledger\"}", "now() + interval '2 seconds'");
+    /* The run of version 1 is not interrupted for a wish that is gone; end it so that the test need not wait. */
+    kill(rig.nodes[0], SIGTERM);
+    kill(rig.nodes[0], SIGTERM);
+    rig_await_log(&rig, 0, "node.draining");
+    kill(rig.nodes[0], SIGTERM);
+    rig_wait(&rig, 0);
+    rig_start(&rig, 1, "--lease 5s");
+    rig_await(&rig, "select count(*) from pgstage.task where status = 'done' and done_version = 3", 1);
+}
+
+Test(update, a_failing_statement_fails_its_document_alone) {
+    begin("{\"do\": \"echo\"}", 50);
+    pg_exec(rig.url, "select pgstage.submit_set('p', array['bad'], array['{\"do\": \"bad_sql\"}'::jsonb], null, null, null, "
+                     "false)");
+    cr_assert_eq(rig_run(&rig, NULL, "check p.yaml"), 0);
+    rig_start(&rig, 0, "--lease 5s");
+    rig_await(&rig, "select count(*) from pgstage.task where status = 'done'", 50);
+    rig_await(&rig, "select count(*) from pgstage.failure where kind = 'statement'", 1);
+    cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.task where key = 'bad' and status = 'delayed'"), 1);
+    cr_expect_eq(rig_number(&rig, "select count(*) from ledger"), 100);
+    rig_check_counts(&rig);
+}
+
+Test(update, c21_failing_documents_do_not_hold_the_head_of_the_queue) {
+    rig_write(&rig, "p.yaml", "pipeline: p\nstages:\n  - name: a\n    handler: '%L:by_payload'\n    retry: {attempts: 50, "
+                              "first: 1ms, max: 1ms, backoff: constant}\n");
+    cr_assert_eq(rig_run(&rig, NULL, "apply p.yaml"), 0);
+    rig_submit(&rig, "bad", 8, "{\"do\": \"crash_abort\"}");
+    rig_submit(&rig, "good", 200, "{\"do\": \"echo\"}");
+    rig_start(&rig, 0, "--lease 5s");
+    rig_await(&rig, "select count(*) from pgstage.task where status = 'done'", 200);
+    rig_await(&rig, "select count(*) from pgstage.task where status = 'failed'", 8);
+}
+
+Test(update, c04_a_node_that_does_not_know_a_stage_leaves_its_tasks_alone) {
+    rig_write(&rig, "p.yaml", "pipeline: p\nstages:\n  - {name: a, handler: '%L:step'}\n");
+    cr_assert_eq(rig_run(&rig, NULL, "apply p.yaml"), 0);
+    rig_start(&rig, 0, "--lease 2s"); /* the old definition, and the only leader */
+    rig_await_log(&rig, 0, "leader.term");
+    rig_write(&rig, "new.yaml", "pipeline: p\nstages:\n  - {name: a, handler: '%L:step'}\n"
+                                "  - {name: ocr, handler: '%L:step'}\n");
+    cr_assert_eq(rig_run(&rig, NULL, "apply new.yaml"), 0);
+    rig_submit(&rig, "doc", 20, "{}");
+    rig_await(&rig, "select count(*) from pgstage.task where status = 'ready' and stage = (select max(id) from "
+                    "pgstage.stage)", 20);
+    /* A whole lease and more of the old node's leadership. */
+    rig_await(&rig, "select count(*) from pgstage.leader where until > now() and (select max(now() - started) from "
+                    "pgstage.node) > interval '5 seconds'", 1);
+    cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.task where status = 'ready' and attempt + rescues + crashes "
+                                  "= 0"), 20);
+    rig_write(&rig, "p.yaml", "pipeline: p\nstages:\n  - {name: a, handler: '%L:step'}\n"
+                              "  - {name: ocr, handler: '%L:step'}\n");
+    rig_start(&rig, 1, "--lease 2s");
+    rig_await(&rig, "select count(*) from pgstage.task where status = 'done'", 20);
+}
+
+Test(update, rerun_from_a_stage_keeps_what_is_before_it) {
+    begin("{\"do\": \"ledger\"}", 3);
+    rig_start(&rig, 0, "--lease 5s");
+    rig_await(&rig, "select count(*) from pgstage.task where status = 'done'", 3);
+    cr_assert_eq(rig_number(&rig, "select pgstage.rerun_tasks((select array_agg(id) from pgstage.task), 'b')"), 3);
+    rig_await(&rig, "select count(*) from pgstage.task where status = 'done' and done_version = 2", 3);
+    cr_expect_eq(rig_number(&rig, "select count(*) from ledger where stage = 'a'"), 3);
+    cr_expect_eq(rig_number(&rig, "select count(*) from ledger where stage = 'b'"), 6);
+    cr_expect_eq(rig_number(&rig, "select count(*) from ledger where stage = 'c'"), 6);
+    rig_check_counts(&rig);
+}
