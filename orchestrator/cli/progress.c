@@ -99,8 +99,9 @@ void progress_summary(struct progress *progress, int64_t done, int64_t failed, c
     if (done + failed == 0) {
         printf("0 documents: nothing to do\n");
     } else {
-        printf("%lld document%s in %.1f s (%.0f documents/s), %lld failed\n", (long long)(done + failed),
-               done + failed == 1 ? "" : "s", seconds, (double)(done + failed) / seconds, (long long)failed);
+        double rate = (double)(done + failed) / seconds;
+        printf("%lld document%s in %.1f s (%.*f documents/s), %lld failed\n", (long long)(done + failed),
+               done + failed == 1 ? "" : "s", seconds, rate < 10 ? 1 : 0, rate, (long long)failed);
     }
     struct db_sync *db = NULL;
     struct error err = ERROR_NONE;

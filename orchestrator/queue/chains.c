@@ -1,4 +1,5 @@
-/* chains.c - one getter a column: the arrays of complete.sql are columns of a table whose rows are chains. */
+/* chains.c - one getter a column: the arrays of complete.sql are columns of a table whose rows are
+ * chains. */
 #include "queue/chains.h"
 
 #include <stdlib.h>
@@ -131,7 +132,8 @@ static int count_outputs(const struct chain_list *list) {
     return count;
 }
 
-/* A NUL would cut the parameter short, which is text: what stands for it here is refused by jsonb for the same reason. */
+/* A NUL would cut the parameter short, which is text: what stands for it here is refused by jsonb
+ * for the same reason. */
 static void add_output(struct buf *literal, const struct store_text *output) {
     if (memchr(output->data, '\0', output->length) != NULL) {
         static const char nul[] = "\"\\u0000\"";

@@ -1,7 +1,8 @@
 /* chains.h - chains as parameters of complete.sql and its relatives, and its rows as verdicts.
  *
- * Statements answer in the order of task ids, so a list is kept in that order and remembers where each chain stood in the
- * request. Content is made storable here: texts go through the one sanitizer with a cap, delays are bounded.
+ * Statements answer in the order of task ids, so a list is kept in that order and remembers where
+ * each chain stood in the request. Content is made storable here: texts go through the one
+ * sanitizer with a cap, delays are bounded.
  */
 #ifndef QUEUE_CHAINS_H
 #define QUEUE_CHAINS_H
@@ -26,14 +27,15 @@ struct chain_list {
     struct chain_ref *refs;
 };
 
-/* Where in the array literal of outputs each value stands, so that a part of them can be sent again. */
+/* Where in the array literal of outputs each value stands, so that a part of them can be sent
+ * again. */
 struct chain_outputs {
     const char *literal;
     int count;
     struct chain_output {
         size_t start, end;
         int index; /* of its chain, in the request */
-    } *items;
+    } * items;
 };
 
 /* `refs` in the order of the request; sorts them. INVALID: a task is named twice. */

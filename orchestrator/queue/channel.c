@@ -1,7 +1,8 @@
 /* channel.c - at most one call in flight; one timer for the deadlines of all.
  *
- * Every event ends in channel_pump: send what may be sent, then arm the timer for the nearest deadline. A connection may
- * still be busy with its own bookkeeping when it gives an answer; then the timer pumps again in the next loop turn.
+ * Every event ends in channel_pump: send what may be sent, then arm the timer for the nearest
+ * deadline. A connection may still be busy with its own bookkeeping when it gives an answer; then
+ * the timer pumps again in the next loop turn.
  */
 #include "queue/channel.h"
 

@@ -1,10 +1,12 @@
 /* channel.h - one connection and the calls that wait for it, the most urgent first.
  *
- *   call:  IDLE --post--> WAITING --connection free--> SENT --answer--> IDLE      WAITING --too long--> IDLE
+ *   call:  IDLE --post--> WAITING --connection free--> SENT --answer--> IDLE      WAITING --too
+ * long--> IDLE
  *
- * A call that cannot be sent at once waits until the connection is up and free, but no longer than `wait_ms`: then it is
- * answered UNAVAILABLE, for nothing of it was sent. A call may be posted again from within its own answer (the next step of
- * a longer piece of work); more urgent ones go before it. When: loop thread only.
+ * A call that cannot be sent at once waits until the connection is up and free, but no longer than
+ * `wait_ms`: then it is answered UNAVAILABLE, for nothing of it was sent. A call may be posted
+ * again from within its own answer (the next step of a longer piece of work); more urgent ones go
+ * before it. When: loop thread only.
  */
 #ifndef QUEUE_CHANNEL_H
 #define QUEUE_CHANNEL_H
@@ -21,7 +23,8 @@ struct call {
     enum call_state state;
     int rank;              /* lower goes first */
     int64_t wait_until_ms; /* while WAITING */
-    int64_t limit_ms;      /* how long it may take once SENT; 0: the connection's own limit. Then the connection goes */
+    int64_t limit_ms; /* how long it may take once SENT; 0: the connection's own limit. Then the
+                         connection goes */
     int64_t limit_until_ms;
     struct script script;
     /* Reply: borrowed for the callback. The call is IDLE when it is called. */
@@ -29,7 +32,8 @@ struct call {
 };
 
 struct channel_events {
-    void (*up)(struct channel *channel); /* the connection is up anew; before waiting calls are sent */
+    void (*up)(
+        struct channel *channel); /* the connection is up anew; before waiting calls are sent */
     void (*down)(struct channel *channel); /* the connection was lost; it comes back by itself */
     void (*notified)(struct channel *channel);
     void (*closed)(struct channel *channel); /* its memory may go */
@@ -54,8 +58,9 @@ void call_init(struct call *call, int rank,
 void call_finish(struct call *call); /* IDLE only */
 
 /* `options` as for conn_open; `wait_ms` see above. */
-enum status channel_open(struct channel *channel, uv_loop_t *loop, const struct conn_options *options,
-                         int64_t wait_ms, const struct channel_events *events, void *context,
+enum status channel_open(struct channel *channel, uv_loop_t *loop,
+                         const struct conn_options *options, int64_t wait_ms,
+                         const struct channel_events *events, void *context,
                          struct error *err) MUST_CHECK;
 bool channel_is_free(const struct channel *channel); /* up, nothing in flight, nothing waits */
 /* Sends the call's script, now or later. An error: it will not be answered. */

@@ -1,9 +1,10 @@
 /* effects.c - a lane: one effect transaction at a time on a connection of its own.
  *
- * First look_at_fences, alone and without a lock: chains whose claim is lost are dropped, those that an earlier sending has
- * committed are known. Then one transaction: the time-outs and the role, the user's statements, our own role again, the
- * lock of the pipelines (late, so that an `apply` does not wait for a slow statement with every tick behind it),
- * hold_fences, complete, require_steps, COMMIT. What raises P0F01 in it is answered CONFLICT: sent again, the look finds
+ * First look_at_fences, alone and without a lock: chains whose claim is lost are dropped, those
+ * that an earlier sending has committed are known. Then one transaction: the time-outs and the
+ * role, the user's statements, our own role again, the lock of the pipelines (late, so that an
+ * `apply` does not wait for a slow statement with every tick behind it), hold_fences, complete,
+ * require_steps, COMMIT. What raises P0F01 in it is answered CONFLICT: sent again, the look finds
  * out more.
  */
 #include "queue/effects.h"
@@ -72,7 +73,8 @@ static enum status own_failure(const struct lane *lane, const struct db_reply *r
 static void take_write_failure(struct lane *lane, const struct db_reply *reply) {
     int failed = reply->failed;
     if (failed >= lane->first_own && failed < lane->end_at) {
-        /* A limit set for temporary files or the like is the statement's fault, not the server's. */
+        /* A limit set for temporary files or the like is the statement's fault, not the server's.
+         */
         bool configured_limit = strcmp(reply->error.sqlstate, "53400") == 0;
         answer_failure(lane, configured_limit ? STATUS_INVALID : reply->code, &reply->error,
                        lane->owners[failed - lane->first_own]);
@@ -122,7 +124,8 @@ static void add_pipeline_locks(struct lane *lane) {
     params[0] = script_take_array(script);
 }
 
-/* True when the answer has been given: one of the statements that are held cannot be sent at all. */
+/* True when the answer has been given: one of the statements that are held cannot be sent at all.
+ */
 static bool refuse_statements(struct lane *lane) {
     for (int i = 0; i < lane->held.count; i++) {
         int index = lane->held.refs[i].index;
@@ -204,7 +207,8 @@ static void take_fence(struct lane *lane, const struct chain_ref *ref,
     if (strcmp(state, "held") == 0) {
         lane->held.refs[lane->held.count++] = *ref;
     } else if (strcmp(state, "applied") == 0) {
-        /* As complete answers it: what goes on under the claim is accepted anew, what has left was applied before. */
+        /* As complete answers it: what goes on under the claim is accepted anew, what has left was
+         * applied before. */
         verdict->verdict.answer = running ? STORE_ACCEPTED : STORE_APPLIED;
         verdict->verdict.running = running;
     } else {
@@ -304,8 +308,7 @@ static enum status check_effects(const struct store_effects *request, struct err
     }
     for (int i = 0; i < request->count; i++) {
         const struct store_chain *chain = &request->effects[i].chain;
-        if (chain->count < 1 ||
-            (chain->ending != STORE_NEXT && chain->ending != STORE_STAY)) {
+        if (chain->count < 1 || (chain->ending != STORE_NEXT && chain->ending != STORE_STAY)) {
             return error_set(err, STATUS_INVALID, "effect %d completes no transition", i);
         }
     }

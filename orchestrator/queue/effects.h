@@ -1,6 +1,7 @@
 /* effects.h - the user's SQL, and the completions that belong to it. Private to the queue.
  *
- *   IDLE --effects--> LOOKING --some held--> WRITING --answer--> IDLE       LOOKING --none held, or failed--> IDLE
+ *   IDLE --effects--> LOOKING --some held--> WRITING --answer--> IDLE       LOOKING --none held, or
+ * failed--> IDLE
  */
 #ifndef QUEUE_EFFECTS_H
 #define QUEUE_EFFECTS_H
@@ -27,9 +28,11 @@ struct lane {
     struct store_effect_verdict *verdicts;
     struct chain_list all, held; /* those that are held, of all */
 
-    /* Statements of the transaction: begin, the effects' own, end, lock_pipelines, hold_fences, complete, require_steps. */
-    int first_own, end_at, hold_at, complete_at; /* first_own: the first statement of an effect; end_at: the one behind */
-    int *owners;                                 /* owners[i]: whose is statement first_own + i */
+    /* Statements of the transaction: begin, the effects' own, end, lock_pipelines, hold_fences,
+     * complete, require_steps. */
+    int first_own, end_at, hold_at,
+        complete_at; /* first_own: the first statement of an effect; end_at: the one behind */
+    int *owners;     /* owners[i]: whose is statement first_own + i */
 
     void (*done)(void *context, const struct store_effects_answer *answer);
     void *done_context;
@@ -42,7 +45,8 @@ bool effects_lane_ready(void *context, int lane);
 void effects_lane_finish(struct lane *lane); /* its channel is closed */
 
 /* effects_copy.c: a deep copy of a request, for it is borrowed for the call only. */
-struct store_effect *effects_copy(struct arena *arena, int count, const struct store_effect *effects);
+struct store_effect *effects_copy(struct arena *arena, int count,
+                                  const struct store_effect *effects);
 /* effects_sql.c: why a statement cannot be sent; NULL when it can. */
 const char *effects_refusal(const char *sql);
 

@@ -18,7 +18,8 @@ static const struct store_text *copy_outputs(struct arena *arena, const struct s
     return outputs;
 }
 
-/* A NUL would cut the text short without a word; these bytes are no UTF-8, so the server refuses them. */
+/* A NUL would cut the text short without a word; these bytes are no UTF-8, so the server refuses
+ * them. */
 static const char not_text[] = "\xC0\x80";
 
 static const struct store_param *copy_params(struct arena *arena,
@@ -54,10 +55,10 @@ struct store_effect *effects_copy(struct arena *arena, int count,
         struct store_statement *statements =
             arena_alloc(arena, (size_t)(from->statement_count + 1) * sizeof *statements);
         for (int k = 0; k < from->statement_count; k++) {
-            statements[k] = (struct store_statement){
-                .text = arena_copy_string(arena, from->statements[k].text),
-                .param_count = from->statements[k].param_count,
-                .params = copy_params(arena, &from->statements[k])};
+            statements[k] =
+                (struct store_statement){.text = arena_copy_string(arena, from->statements[k].text),
+                                         .param_count = from->statements[k].param_count,
+                                         .params = copy_params(arena, &from->statements[k])};
         }
         copies[i].statements = statements;
     }

@@ -1,7 +1,8 @@
 /* effects_sql.c - statements that an effect may not send, told by their first word.
  *
- * They would break the frame that the others rely on, and the server would not refuse them: the end of the transaction
- * makes halves of one commit, and COPY with the client goes out of the protocol's step. hold_fences stands behind this.
+ * They would break the frame that the others rely on, and the server would not refuse them: the end
+ * of the transaction makes halves of one commit, and COPY with the client goes out of the
+ * protocol's step. hold_fences stands behind this.
  */
 #include <string.h>
 #include <strings.h>
@@ -32,7 +33,8 @@ static const char *skip_to_word(const char *sql) {
 static bool is_word(const char *sql, const char *word) {
     size_t length = strlen(word);
     const char *behind = sql + length;
-    return strncasecmp(sql, word, length) == 0 && (*behind == '\0' || strchr(" \t\r\n\f;(/-", *behind) != NULL);
+    return strncasecmp(sql, word, length) == 0 &&
+           (*behind == '\0' || strchr(" \t\r\n\f;(/-", *behind) != NULL);
 }
 
 const char *effects_refusal(const char *sql) {
@@ -47,12 +49,15 @@ const char *effects_refusal(const char *sql) {
         if (is_word(next, "work") || is_word(next, "transaction")) {
             next = skip_to_word(next + strcspn(next, " \t\r\n\f"));
         }
-        return is_word(next, "to") ? NULL : "a statement of a stage cannot begin or end a transaction";
+        return is_word(next, "to") ? NULL
+                                   : "a statement of a stage cannot begin or end a transaction";
     }
-    if (is_word(word, "prepare") && is_word(skip_to_word(word + strlen("prepare")), "transaction")) {
+    if (is_word(word, "prepare") &&
+        is_word(skip_to_word(word + strlen("prepare")), "transaction")) {
         return "a statement of a stage cannot begin or end a transaction";
     }
-    if (is_word(word, "copy") && (strcasestr(word, "stdin") != NULL || strcasestr(word, "stdout") != NULL)) {
+    if (is_word(word, "copy") &&
+        (strcasestr(word, "stdin") != NULL || strcasestr(word, "stdout") != NULL)) {
         return "COPY to or from the client is not possible in a stage";
     }
     return NULL;

@@ -1,9 +1,12 @@
-/* lead.c - the leader's duties, and the rescue of what dead peers held: long work in small transactions.
+/* lead.c - the leader's duties, and the rescue of what dead peers held: long work in small
+ * transactions.
  *
- *   TAKE -> STAGE (again while full) -> [END_LEASES -> RESCUE (again while full) -> FORGET] -> [FOLD_COUNTS -> FOLD_STATS]
+ *   TAKE -> STAGE (again while full) -> [END_LEASES -> RESCUE (again while full) -> FORGET] ->
+ * [FOLD_COUNTS -> FOLD_STATS]
  *
- * Every step's effect is fenced by its own statement, so a leader that has lost its term in the middle does no harm. A step
- * that is repeated too often is left to the next call, so that the leadership is renewed in time.
+ * Every step's effect is fenced by its own statement, so a leader that has lost its term in the
+ * middle does no harm. A step that is repeated too often is left to the next call, so that the
+ * leadership is renewed in time.
  */
 #include "db/array.h"
 #include "queue/queue_private.h"

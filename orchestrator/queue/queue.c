@@ -9,8 +9,9 @@
 
 enum { REQUEST_TIMEOUT_MS = 30000 };
 
-/* Settings that our statements rely on, whatever the role or the database says: each statement sees what was committed
- * before it, and times read back as they were written. Effects keep the user's own settings but for the first two. */
+/* Settings that our statements rely on, whatever the role or the database says: each statement sees
+ * what was committed before it, and times read back as they were written. Effects keep the user's
+ * own settings but for the first two. */
 static const char own_settings[] =
     "select set_config('default_transaction_isolation', 'read committed', false),"
     " set_config('client_connection_check_interval', '5s', false),"
@@ -25,8 +26,8 @@ static const char effect_settings[] =
     " set_config('client_connection_check_interval', '5s', false),"
     " set_config('idle_session_timeout', '0', false)";
 
-static struct db_param hold_column(struct script *script, int count,
-                                   const struct store_hold *holds, bool claims) {
+static struct db_param hold_column(struct script *script, int count, const struct store_hold *holds,
+                                   bool claims) {
     array_begin(&script->literal);
     for (int i = 0; i < count; i++) {
         array_add_int(&script->literal, claims ? holds[i].claim : holds[i].task);
@@ -59,7 +60,8 @@ static void on_ledger_down(struct channel *channel) {
     }
 }
 
-/* LISTEN is in force by now: whoever looks after this call misses nothing that is committed later without a notice. */
+/* LISTEN is in force by now: whoever looks after this call misses nothing that is committed later
+ * without a notice. */
 static void on_watch_up(struct channel *channel) {
     struct queue *queue = channel->context;
     if (!queue->closing) {
@@ -184,8 +186,7 @@ enum status queue_create(uv_loop_t *loop, const struct queue_options *options,
                          const struct store_events *events, struct store_ops *ops,
                          struct queue **queue, struct error *err) {
     struct queue *made = allocate(loop, options, events);
-    enum status code =
-        queue_open_channel(made, &made->ledger, "ledger", &ledger_events, made, err);
+    enum status code = queue_open_channel(made, &made->ledger, "ledger", &ledger_events, made, err);
     if (code == STATUS_OK) {
         code = queue_open_channel(made, &made->watch, "watch", &watch_events, made, err);
     }

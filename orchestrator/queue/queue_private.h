@@ -1,5 +1,5 @@
-/* queue_private.h - what the files of the queue share: queue.c (life, connections), tick.c, effects.c (lanes), duties.c
- * (everything of one or few statements) and lead.c. Private to them.
+/* queue_private.h - what the files of the queue share: queue.c (life, connections), tick.c,
+ * effects.c (lanes), duties.c (everything of one or few statements) and lead.c. Private to them.
  */
 #ifndef QUEUE_QUEUE_PRIVATE_H
 #define QUEUE_QUEUE_PRIVATE_H
@@ -111,15 +111,15 @@ struct db_param queue_hold_claims(struct script *script, int count, const struct
 void duties_init(struct queue *queue);
 void duties_finish(struct queue *queue);
 enum status duties_start(void *context, const struct store_start *start,
-                         void (*done)(void *, const struct store_start_answer *), void *done_context,
-                         struct error *err) MUST_CHECK;
+                         void (*done)(void *, const struct store_start_answer *),
+                         void *done_context, struct error *err) MUST_CHECK;
 enum status duties_beat(void *context, int64_t node, int64_t lease_ms,
                         void (*done)(void *, const struct store_beat_answer *), void *done_context,
                         struct error *err) MUST_CHECK;
 enum status duties_watch(void *context, int stage_count, const int *stages, bool count_open,
                          int busy_count, const int *busy, int busy_ms,
-                         void (*done)(void *, const struct store_watch_answer *), void *done_context,
-                         struct error *err) MUST_CHECK;
+                         void (*done)(void *, const struct store_watch_answer *),
+                         void *done_context, struct error *err) MUST_CHECK;
 enum status duties_release_unknown(void *context, int64_t node, int hold_count,
                                    const struct store_hold *holds, done_callback done,
                                    void *done_context, struct error *err) MUST_CHECK;

@@ -32,8 +32,8 @@ static struct db_param *add(struct script *script, const char *name, const char 
                             int param_count) {
     if (script->count == script->capacity) {
         script->capacity = script->capacity == 0 ? 16 : script->capacity * 2;
-        script->statements = mem_resize(script->statements, (size_t)script->capacity,
-                                        sizeof *script->statements);
+        script->statements =
+            mem_resize(script->statements, (size_t)script->capacity, sizeof *script->statements);
     }
     struct db_param *params = NULL;
     if (param_count > 0) {

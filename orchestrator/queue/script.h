@@ -1,8 +1,9 @@
 /* script.h - the statements of one request, and the memory of their parameters.
  *
- * Built once, sent once or more, cleared for the next: script_add gives parameters that are NULL until they are set.
- * Ownership: all texts are copied. Overflow: what is larger than SCRIPT_MAX_BYTES is dropped and noted; the sender looks
- * at `overflow` once at the end. A script never moves its statements' parameters.
+ * Built once, sent once or more, cleared for the next: script_add gives parameters that are NULL
+ * until they are set. Ownership: all texts are copied. Overflow: what is larger than
+ * SCRIPT_MAX_BYTES is dropped and noted; the sender looks at `overflow` once at the end. A script
+ * never moves its statements' parameters.
  */
 #ifndef QUEUE_SCRIPT_H
 #define QUEUE_SCRIPT_H
@@ -27,8 +28,10 @@ void script_init(struct script *script);
 void script_clear(struct script *script);
 void script_finish(struct script *script);
 
-/* Adds a statement that is prepared under its name at its first use. Borrowed: the parameters, to be set. */
-struct db_param *script_add(struct script *script, const struct sql_statement *sql, int param_count);
+/* Adds a statement that is prepared under its name at its first use. Borrowed: the parameters, to
+ * be set. */
+struct db_param *script_add(struct script *script, const struct sql_statement *sql,
+                            int param_count);
 /* The same for SQL of foreign origin: never prepared under a name. */
 struct db_param *script_add_text(struct script *script, const char *text, int param_count);
 

@@ -1,7 +1,8 @@
 /* tick.c - completions, claims and news of a node in one transaction and one round trip.
  *
- * Statements in order: lock_pipelines, complete, a claim each, drop_claims, add_stats, told. Completions come first, so that
- * what they make ready can be claimed; drop_claims sees what has left; told sees what was superseded meanwhile.
+ * Statements in order: lock_pipelines, complete, a claim each, drop_claims, add_stats, told.
+ * Completions come first, so that what they make ready can be claimed; drop_claims sees what has
+ * left; told sees what was superseded meanwhile.
  */
 #include "queue/tick.h"
 
@@ -40,7 +41,8 @@ static void add_pipeline_locks(struct script *script, const struct store_tick *r
     }
     struct db_param *params = script_add(script, &sql_lock_pipelines, 1);
     array_begin(&script->literal);
-    int last = -1; /* most often all are of one pipeline; the statement takes out what is repeated */
+    int last =
+        -1; /* most often all are of one pipeline; the statement takes out what is repeated */
     for (int i = 0; i < request->chain_count; i++) {
         if (request->chains[i].pipeline != last) {
             last = request->chains[i].pipeline;
@@ -66,7 +68,8 @@ static enum status add_chains(struct tick_call *tick, const struct store_tick *r
     }
     list->refs = arena_alloc(&tick->arena, (size_t)list->count * sizeof *list->refs);
     for (int i = 0; i < list->count; i++) {
-        /* The verdicts need the task alone, so the rest of a chain may stay borrowed; see keep_chains. */
+        /* The verdicts need the task alone, so the rest of a chain may stay borrowed; see
+         * keep_chains. */
         list->refs[i] = (struct chain_ref){.chain = &request->chains[i], .index = i};
     }
     enum status code = chains_sort(list, err);
@@ -77,7 +80,8 @@ static enum status add_chains(struct tick_call *tick, const struct store_tick *r
     return code;
 }
 
-/* The request is borrowed for the call: from here on the list points at what the answer needs of it. */
+/* The request is borrowed for the call: from here on the list points at what the answer needs of
+ * it. */
 static void keep_chains(struct tick_call *tick) {
     struct chain_list *list = &tick->chains;
     for (int i = 0; i < list->count; i++) {
@@ -111,7 +115,7 @@ static void add_claims(struct tick_call *tick, const struct store_tick *request)
 
 static void add_stats(struct script *script, int count, const struct store_stat *stats) {
     struct db_param *params = script_add(script, &sql_add_stats, 4);
-    int64_t (*column)[4] = arena_alloc(&script->arena, (size_t)count * sizeof *column);
+    int64_t(*column)[4] = arena_alloc(&script->arena, (size_t)count * sizeof *column);
     for (int i = 0; i < count; i++) {
         column[i][0] = stats[i].stage;
         column[i][1] = stats[i].runs;
@@ -270,7 +274,8 @@ static void answer_success(struct tick_call *tick, const struct db_reply *reply)
         enum status code = chains_read_verdicts(&tick->chains, reply->results[tick->complete_at],
                                                 verdicts, &success.error);
         if (code != STATUS_OK) {
-            /* It is committed, and not understood: sending it again gives the verdicts once more. */
+            /* It is committed, and not understood: sending it again gives the verdicts once more.
+             */
             answer_failure(tick, STATUS_UNCERTAIN, &success.error, -1);
             return;
         }
@@ -292,7 +297,8 @@ static void answer_success(struct tick_call *tick, const struct db_reply *reply)
 
 /* ---- which output is refused ---- */
 
-/* 22, 23 and 54: the data is at fault. Anything else that does not pass by itself is a fault of the schema or our own. */
+/* 22, 23 and 54: the data is at fault. Anything else that does not pass by itself is a fault of the
+ * schema or our own. */
 static bool is_content_error(const char *sqlstate) {
     return strncmp(sqlstate, "22", 2) == 0 || strncmp(sqlstate, "23", 2) == 0 ||
            strncmp(sqlstate, "54", 2) == 0;
@@ -359,7 +365,8 @@ static void on_answered(struct call *call, const struct db_reply *reply) {
         tick->probe_high = tick->outputs.count;
         probe_next(tick);
     } else if (strcmp(reply->error.sqlstate, "23505") == 0) {
-        /* A claim that an old backend is writing at the same time: it is known when this is sent again. */
+        /* A claim that an old backend is writing at the same time: it is known when this is sent
+         * again. */
         answer_failure(tick, STATUS_CONFLICT, &reply->error, -1);
     } else {
         answer_failure(tick, STATUS_INTERNAL, &reply->error, -1);

@@ -5,7 +5,8 @@
 #include "queue/chains.h"
 #include "queue/channel.h"
 
-/* IDLE --tick--> WRITING --answer--> IDLE      WRITING --content refused--> PROBING --chain found, or not--> IDLE */
+/* IDLE --tick--> WRITING --answer--> IDLE      WRITING --content refused--> PROBING --chain found,
+ * or not--> IDLE */
 enum tick_state { TICK_IDLE, TICK_WRITING, TICK_PROBING };
 
 struct tick_call {

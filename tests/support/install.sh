@@ -55,3 +55,10 @@ install_packages() {
 BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libpq-dev libuv1-dev libyaml-dev libjansson-dev
                 postgresql-15 postgresql-client-15)
 LIBRARY_PACKAGES=(libpoppler-glib-dev libxml2-dev)
+
+# What the quickstart reads when it is given no folder: a manual in HTML, and papers in PDF and plain text.
+DOCUMENT_PACKAGES=(postgresql-doc-15 libtasn1-doc shared-mime-info developers-reference)
+DOCUMENT_MANUAL=/usr/share/doc/postgresql-doc-15/html
+DOCUMENT_FILES=(/usr/share/doc/libtasn1-doc/libtasn1.pdf /usr/share/doc/shared-mime-info/shared-mime-info-spec.pdf
+                /usr/share/developers-reference/developers-reference.pdf
+                /usr/share/developers-reference/_sources/*.rst.txt /usr/share/doc/dpkg/spec/*.txt)

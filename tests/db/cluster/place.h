@@ -14,6 +14,8 @@ extern char folder[64];
 extern char home[512];
 void place_open(void);
 void place_close(void);
+/* Skips the test unless it runs as root. */
+void place_needs_root(void);
 /* HOME with a data folder, copied from one that was made before the first test. */
 void place_fill(void);
 /* HOME is `name` in FOLDER, which may be long. */

@@ -196,9 +196,7 @@ static int live_as_nobody(char *text, size_t size) {
 
 Test(cluster_places, ordinary_user_runs_a_server_of_its_own) {
     char text[1024], path[128];
-    if (geteuid() != 0) {
-        cr_skip_test("needs root");
-    }
+    place_needs_root();
     const struct passwd *nobody = getpwnam("nobody");
     cr_assert_not_null(nobody);
     snprintf(path, sizeof path, "%s/state", folder);

@@ -14,12 +14,6 @@
 
 TestSuite(cluster_refusal, .init = place_open, .fini = place_close, .timeout = 300);
 
-static void only_root(void) {
-    if (geteuid() != 0) {
-        cr_skip_test("needs root");
-    }
-}
-
 static void expect_refused(enum status code, const char *first, const char *second) {
     struct cluster *cluster = NULL;
     struct error err = ERROR_NONE;
@@ -32,7 +26,7 @@ static void expect_refused(enum status code, const char *first, const char *seco
 
 Test(cluster_refusal, folder_that_the_servers_user_cannot_enter) {
     char expected[256];
-    only_root();
+    place_needs_root();
     cr_assert_eq(chmod(folder, 0700), 0);
     snprintf(expected, sizeof expected, "cannot enter the folder %s: allow it with `chmod o+x %s`",
              folder, folder);
@@ -43,7 +37,7 @@ Test(cluster_refusal, folder_that_the_servers_user_cannot_enter) {
 
 Test(cluster_refusal, closed_home_of_root_is_opened_for_passing) {
     struct cluster *cluster = NULL;
-    only_root();
+    place_needs_root();
     place_fill();
     cr_assert_eq(chmod(home, 0700), 0);
     ASSERT_OK(cluster_use(home, &cluster, err));
@@ -83,7 +77,7 @@ Test(cluster_refusal, programs_of_another_version_than_the_data) {
 
 Test(cluster_refusal, programs_that_the_servers_user_cannot_run) {
     char path[128];
-    only_root();
+    place_needs_root();
     fake_programs("15.1");
     snprintf(path, sizeof path, "%s/bin", folder);
     cr_assert_eq(chmod(path, 0700), 0);
@@ -118,7 +112,7 @@ Test(cluster_refusal, home_that_others_may_write_to) {
 }
 
 Test(cluster_refusal, home_of_another_user) {
-    only_root();
+    place_needs_root();
     cr_assert_eq(chown(home, server_uid(), (gid_t)-1), 0);
     expect_refused(STATUS_INVALID, "belongs to the user", home);
 }
@@ -157,7 +151,7 @@ static int use_without_rights(char *text, size_t size) {
 
 Test(cluster_refusal, root_that_may_not_change_user) {
     char text[1024];
-    only_root();
+    place_needs_root();
     cr_assert_eq(in_child(use_without_rights, text, sizeof text), 0, "%s", text);
     ASSERT_CONTAINS(text, "may not become the user");
     cr_expect_not(exists(in_home("pg.new")));
@@ -188,7 +182,7 @@ static int connect_as_server(char *text, size_t size) {
 Test(cluster_refusal, nobody_else_can_connect) {
     struct cluster *cluster = NULL;
     char text[1024];
-    only_root();
+    place_needs_root();
     place_fill();
     ASSERT_OK(cluster_use(home, &cluster, err));
     tried_url = cluster_url(cluster);

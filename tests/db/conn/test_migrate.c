@@ -141,25 +141,6 @@ Test(db_migrate, a_schema_of_somebody_else_is_none_of_ours) {
     free(url);
 }
 
-/* A database whose default isolation would show a migrator the state from before it waited. */
-Test(db_migrate, the_default_isolation_does_not_matter) {
-    char *url = pg_new_database();
-    char *sql = mem_format("alter database %s set default_transaction_isolation = 'serializable'",
-                           pg_database_of(url));
-    pg_exec(url, sql);
-    free(sql);
-    struct migrate_plan plan = plan_of(small, 3);
-    struct db_sync *first = open_sync(url, "one"), *second = open_sync(url, "two");
-    struct error err = ERROR_NONE;
-    int applied = -1;
-    cr_assert_eq(migrate_apply(first, &plan, &applied, &err), STATUS_OK, "%s", err.text);
-    cr_assert_eq(migrate_apply(second, &plan, &applied, &err), STATUS_OK, "%s", err.text);
-    cr_assert_eq(applied, 0);
-    sync_close(first);
-    sync_close(second);
-    free(url);
-}
-
 Test(db_migrate, a_held_lock_names_its_holder) {
     char *url = pg_new_database();
     PGconn *holder = PQconnectdb(url);
@@ -265,11 +246,22 @@ static int race(const char *url) {
     return killed;
 }
 
+/* With a snapshot from before it waited, a migrator would not see what the one ahead of it did. */
+static void make_serializable(const char *url) {
+    char *sql = mem_format("alter database %s set default_transaction_isolation = 'serializable'",
+                           pg_database_of(url));
+    pg_exec(url, sql);
+    free(sql);
+}
+
 Test(db_migrate, ten_at_once_make_one_schema_though_the_first_is_killed) {
     char *expected = NULL;
     int kills = 0;
     for (int round = 0; round < ROUNDS; round++) {
         char *url = pg_new_database();
+        if (round % 2 != 0) {
+            make_serializable(url);
+        }
         kills += race(url) >= 0;
         cr_assert_eq(applied_count(url), sql_migration_count);
         struct db_sync *db = open_sync(url, "check");

@@ -1,5 +1,5 @@
-/* exits.h - the exit matrix: each way out of `running` against each thing that can happen to the document, at each moment
- * at which it can.
+/* exits.h - the exit matrix: each way out of `running` against each thing that can happen to the
+ * document, at each moment at which it can.
  */
 #ifndef TESTS_EXITS_H
 #define TESTS_EXITS_H
@@ -18,18 +18,27 @@ enum exit_way {
     EXIT_RESCUE_NO_NODE, /* the node's row is gone */
     EXIT_QUARANTINE,     /* the tenth node was lost */
     EXIT_RELEASE_UNKNOWN,
-    EXIT_DEAD_PEER,      /* a starting node proved the old one dead */
+    EXIT_DEAD_PEER, /* a starting node proved the old one dead */
     EXIT_WAYS,
 };
 
-enum change { CHANGE_NONE, CHANGE_SUBMIT, CHANGE_SUBMIT_TWICE, CHANGE_CANCEL, CHANGE_CANCEL_SUBMIT, CHANGE_SUBMIT_CANCEL, CHANGES };
+enum change {
+    CHANGE_NONE,
+    CHANGE_SUBMIT,
+    CHANGE_SUBMIT_TWICE,
+    CHANGE_CANCEL,
+    CHANGE_CANCEL_SUBMIT,
+    CHANGE_SUBMIT_CANCEL,
+    CHANGES
+};
 
 enum moment {
     BEFORE_CLAIM,
     AFTER_CLAIM,
-    AFTER_STAY,    /* after the first transition, which is sent once more afterwards, as after a lost answer */
-    BEFORE_EXIT,   /* the result is in the node's memory */
-    WITHIN_EXIT,   /* committed after the exit statement took its snapshot */
+    AFTER_STAY,  /* after the first transition, which is sent once more afterwards, as after a lost
+                    answer */
+    BEFORE_EXIT, /* the result is in the node's memory */
+    WITHIN_EXIT, /* committed after the exit statement took its snapshot */
     AFTER_EXIT,
     MOMENTS,
 };

@@ -57,8 +57,11 @@ void rig_exec(struct rig *rig, const char *format, ...) {
 }
 
 int64_t rig_submit(struct rig *rig, const char *key, const char *payload) {
-    rig_exec(rig, "select pgstage.submit_set('p', array['%s'], array['%s']::jsonb[], array[null]::timestamptz[],"
-                  " array[null]::int[], array[null]::timestamptz[], false)", key, payload);
+    rig_exec(rig,
+             "select pgstage.submit_set('p', array['%s'], array['%s']::jsonb[], "
+             "array[null]::timestamptz[],"
+             " array[null]::int[], array[null]::timestamptz[], false)",
+             key, payload);
     return rig_int(rig, "select id from pgstage.task where key = '%s'", key);
 }
 
@@ -83,18 +86,22 @@ static void make_pipeline(struct rig *rig) {
              "insert into pgstage.pipeline (name, revision) values ('p', 1);"
              "insert into pgstage.stage (pipeline, name) select id, n from pgstage.pipeline,"
              " unnest('{a,b,c}'::text[]) n order by n;"
-             "insert into pgstage.revision (pipeline, number, definition) select id, 1, '' from pgstage.pipeline;"
+             "insert into pgstage.revision (pipeline, number, definition) select id, 1, '' from "
+             "pgstage.pipeline;"
              "insert into pgstage.revision_stage (pipeline, revision, position, stage)"
              " select pipeline, 1, row_number() over (order by name), id from pgstage.stage;"
              "insert into pgstage.node (id, host, lock_path, pid, lease_until)"
-             " values (%d, 'h', '/none', 1, now() + interval '1 hour')", RIG_NODE);
+             " values (%d, 'h', '/none', 1, now() + interval '1 hour')",
+             RIG_NODE);
     rig->pipeline = (int)rig_int(rig, "select id from pgstage.pipeline");
     for (int i = 0; i < RIG_STAGES; i++) {
-        rig->stages[i] = (int)rig_int(rig, "select id from pgstage.stage where name = '%c'", 'a' + i);
+        rig->stages[i] =
+            (int)rig_int(rig, "select id from pgstage.stage where name = '%c'", 'a' + i);
     }
 }
 
-struct rig *rig_open_url(char *database, const char *url, const char *watch_url, int64_t request_timeout_ms) {
+struct rig *rig_open_url(char *database, const char *url, const char *watch_url,
+                         int64_t request_timeout_ms) {
     log_set_level(LOG_ERROR);
     struct rig *rig = mem_alloc(sizeof *rig);
     rig->url = database;
@@ -110,8 +117,8 @@ struct rig *rig_open_url(char *database, const char *url, const char *watch_url,
                                     .random = &random_system};
     struct store_events events = {.ready = on_ready, .woken = on_woken, .context = rig};
     struct error err = ERROR_NONE;
-    cr_assert_eq(queue_create(&rig->loop, &options, &events, &rig->ops, &rig->queue, &err), STATUS_OK, "%s",
-                 err.text);
+    cr_assert_eq(queue_create(&rig->loop, &options, &events, &rig->ops, &rig->queue, &err),
+                 STATUS_OK, "%s", err.text);
     return rig;
 }
 
@@ -160,7 +167,8 @@ void rig_close(struct rig *rig) {
 void rig_wait(struct rig *rig, const int *number, int least) {
     int64_t deadline = clock_now_ms(&clock_boottime) + DEADLINE_MS;
     while (*number < least) {
-        cr_assert(clock_now_ms(&clock_boottime) < deadline, "waited in vain (%d of %d)", *number, least);
+        cr_assert(clock_now_ms(&clock_boottime) < deadline, "waited in vain (%d of %d)", *number,
+                  least);
         uv_run(&rig->loop, UV_RUN_ONCE);
     }
 }
@@ -180,7 +188,8 @@ void rig_run_for(struct rig *rig, int64_t ms) {
 /* ---- answers ---- */
 
 static void *keep(struct rig *rig, const void *items, int count, size_t size) {
-    return items == NULL || count == 0 ? NULL : arena_copy(&rig->arena, items, (size_t)count * size);
+    return items == NULL || count == 0 ? NULL
+                                       : arena_copy(&rig->arena, items, (size_t)count * size);
 }
 
 static struct store_text keep_text(struct rig *rig, struct store_text text) {
@@ -227,7 +236,8 @@ void rig_send_tick(struct rig *rig, const struct store_tick *tick) {
     rig->chain_count = tick->chain_count;
     rig->claim_count = tick->claim_count;
     int before = rig->ticks;
-    cr_assert_eq(rig->ops.tick(rig->ops.context, tick, on_tick, rig, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(rig->ops.tick(rig->ops.context, tick, on_tick, rig, &err), STATUS_OK, "%s",
+                 err.text);
     cr_assert_eq(rig->ticks, before, "answered within the call");
 }
 
@@ -263,8 +273,8 @@ void rig_send_effects(struct rig *rig, int lane, const struct store_effects *eff
     struct error err = ERROR_NONE;
     rig->effect_count = effects->count;
     int before = rig->effects;
-    cr_assert_eq(rig->ops.effects(rig->ops.context, lane, effects, on_effects, rig, &err), STATUS_OK, "%s",
-                 err.text);
+    cr_assert_eq(rig->ops.effects(rig->ops.context, lane, effects, on_effects, rig, &err),
+                 STATUS_OK, "%s", err.text);
     cr_assert_eq(rig->effects, before, "answered within the call");
 }
 
@@ -284,7 +294,8 @@ void rig_on_done(void *context, const struct store_done_answer *answer) {
 void rig_on_start(void *context, const struct store_start_answer *answer) {
     struct rig *rig = context;
     rig->start_answer = *answer;
-    struct store_peer *peers = arena_alloc(&rig->arena, (size_t)(answer->peer_count + 1) * sizeof *peers);
+    struct store_peer *peers =
+        arena_alloc(&rig->arena, (size_t)(answer->peer_count + 1) * sizeof *peers);
     for (int i = 0; i < answer->peer_count; i++) {
         peers[i].node = answer->peers[i].node;
         peers[i].lock_path = arena_copy_string(&rig->arena, answer->peers[i].lock_path);
@@ -302,7 +313,8 @@ void rig_on_beat(void *context, const struct store_beat_answer *answer) {
 void rig_on_watch(void *context, const struct store_watch_answer *answer) {
     struct rig *rig = context;
     rig->watch_answer = *answer;
-    rig->watch_answer.stages = keep(rig, answer->stages, answer->stage_count, sizeof *answer->stages);
+    rig->watch_answer.stages =
+        keep(rig, answer->stages, answer->stage_count, sizeof *answer->stages);
     rig->watches++;
 }
 

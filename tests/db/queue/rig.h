@@ -1,7 +1,8 @@
-/* rig.h - a queue under test on a loop of its own, with a pipeline of three stages, and the last answers it gave.
+/* rig.h - a queue under test on a loop of its own, with a pipeline of three stages, and the last
+ * answers it gave.
  *
- * The wait functions run the loop until the answer is there; at their deadline the test fails. Answers are copied, so
- * that they outlive the callback.
+ * The wait functions run the loop until the answer is there; at their deadline the test fails.
+ * Answers are copied, so that they outlive the callback.
  */
 #ifndef TESTS_RIG_H
 #define TESTS_RIG_H
@@ -16,7 +17,7 @@
 enum { RIG_STAGES = 3, RIG_NODE = 7001 };
 
 struct rig {
-    char *url;    /* of its database, not through a proxy */
+    char *url; /* of its database, not through a proxy */
     uv_loop_t loop;
     uv_timer_t tick; /* wakes the loop every 2 ms, so that deadlines are seen */
     struct queue *queue;
@@ -43,10 +44,13 @@ struct rig {
     int debt_count;
 };
 
-/* A migrated database with pipeline "p" of stages a, b, c; `options` may be NULL. The node's row is there. */
+/* A migrated database with pipeline "p" of stages a, b, c; `options` may be NULL. The node's row is
+ * there. */
 struct rig *rig_open(void);
-/* The same with a connection string of one's own for the queue (a proxy); `database` is taken over. */
-struct rig *rig_open_url(char *database, const char *url, const char *watch_url, int64_t request_timeout_ms);
+/* The same with a connection string of one's own for the queue (a proxy); `database` is taken over.
+ */
+struct rig *rig_open_url(char *database, const char *url, const char *watch_url,
+                         int64_t request_timeout_ms);
 /* rig_close fails the test unless `*number` is `least` by then. */
 void rig_expect_at_close(struct rig *rig, const int *number, int least);
 void rig_close(struct rig *rig); /* and checks the counts */

@@ -62,6 +62,7 @@
     X(a_submit_is_of_one_pipeline)                                                                 \
     X(a_submit_wakes_who_sleeps)                                                                   \
     X(a_submit_waits_for_the_claim_and_sees_it)                                                    \
+    X(a_submit_sees_what_changed_while_it_waited)                                                  \
     X(a_submit_is_not_lost_to_a_delete)                                                            \
     X(a_set_names_each_key_once)                                                                   \
     X(names_of_any_kind_are_keys)                                                                  \
@@ -69,6 +70,10 @@
     X(due_tasks_are_staged)                                                                        \
     X(staging_leaves_what_left_meanwhile)                                                          \
     X(staging_passes_by_a_locked_row)                                                              \
+    /* lost answers */                                                                             \
+    X(endings_sent_again_change_nothing)                                                           \
+    X(endings_sent_after_a_rescue_are_refused)                                                     \
+    X(duties_sent_again_change_nothing)                                                            \
     /* nodes, leader, batches, fences */                                                           \
     X(an_ended_lease_does_not_revive)                                                              \
     X(leases_end_in_time)                                                                          \
@@ -105,7 +110,8 @@ SCENARIOS(X)
 EXIT_SCENARIOS(X)
 #undef X
 
-/* "" when the row is gone. Compared before and after, to see that no column changed. Borrowed until the next reset. */
+/* "" when the row is gone. Compared before and after, to see that no column changed. Borrowed until
+ * the next reset. */
 const char *scenario_row_text(struct world *world, int64_t task);
 bool scenario_is(const struct verdict *verdict, const char *answer);
 

@@ -1,4 +1,5 @@
-/* Every statement of sql/statements is one statement that PostgreSQL prepares, and its comment declares its parameters. */
+/* Every statement of sql/statements is one statement that PostgreSQL prepares, and its comment
+ * declares its parameters. */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <inttypes.h>
@@ -53,12 +54,17 @@ Test(statements, are_prepared_with_the_parameters_that_they_declare) {
         bool in_comment = true, in_text = true;
         int declared = count_params(sql->text, comment, &in_comment);
         int used = count_params(sql->text + comment, strlen(sql->text) - comment, &in_text);
-        int64_t prepared = world_int(world, "select cardinality(parameter_types) from pg_prepared_statements"
-                                            " where name = '%s'", sql->name);
+        int64_t prepared =
+            world_int(world,
+                      "select cardinality(parameter_types) from pg_prepared_statements"
+                      " where name = '%s'",
+                      sql->name);
         cr_expect(in_text, "%s leaves out a parameter", sql->name);
         /* A comment may say "$1 .. $7"; its highest is what counts. */
-        cr_expect_eq(declared, used, "%s declares %d parameters and uses %d", sql->name, declared, used);
-        cr_expect_eq(prepared, used, "%s: %d parameters are prepared, %d used", sql->name, (int)prepared, used);
+        cr_expect_eq(declared, used, "%s declares %d parameters and uses %d", sql->name, declared,
+                     used);
+        cr_expect_eq(prepared, used, "%s: %d parameters are prepared, %d used", sql->name,
+                     (int)prepared, used);
     }
     cr_expect_gt(count, 20);
     world_close(world);
@@ -81,9 +87,11 @@ static const char *const plans[] = {
     "set enable_memoize = off",
     "set enable_incremental_sort = off",
     "set enable_hashjoin = off; set enable_material = off; set enable_sort = off",
-    "set enable_hashjoin = off; set enable_mergejoin = off; set enable_material = off; set enable_indexscan = off",
+    "set enable_hashjoin = off; set enable_mergejoin = off; set enable_material = off; set "
+    "enable_indexscan = off",
     "set plan_cache_mode = force_generic_plan",
-    "set plan_cache_mode = force_generic_plan; set enable_hashjoin = off; set enable_material = off",
+    "set plan_cache_mode = force_generic_plan; set enable_hashjoin = off; set enable_material = "
+    "off",
 };
 
 static void claim_all(struct world *world, int at_most, int64_t expected) {
@@ -93,15 +101,20 @@ static void claim_all(struct world *world, int at_most, int64_t expected) {
         snprintf(size, sizeof size, "%d", at_most);
         snprintf(claim, sizeof claim, "%" PRId64, world_new_claim(world));
         snprintf(stage, sizeof stage, "%d", world->stages[STAGE_A]);
-        struct db_param params[7] = {DB_TEXT(stage), DB_TEXT(size), DB_TEXT(claim), DB_TEXT("11"), DB_NULL, DB_NULL, DB_NULL};
+        struct db_param params[7] = {DB_TEXT(stage), DB_TEXT(size), DB_TEXT(claim), DB_TEXT("11"),
+                                     DB_NULL,        DB_NULL,       DB_NULL};
         struct db_result *result = NULL;
         struct error err = ERROR_NONE;
         /* Prepared, so that the plan may be generic. */
-        cr_assert_eq(sync_run(world->one, "claim", sql_claim.text, 7, params, &result, &err), STATUS_OK, "%s", err.text);
+        cr_assert_eq(sync_run(world->one, "claim", sql_claim.text, 7, params, &result, &err),
+                     STATUS_OK, "%s", err.text);
         cr_assert_leq(db_rows(result), at_most, "%d rows instead of %d", db_rows(result), at_most);
-        cr_assert_gt(db_rows(result), 0, "%" PRId64 " of %" PRId64 " were left", expected - got, expected);
-        int64_t running = world_int(world, "select count(*) from pgstage.task where claim = %s", claim);
-        cr_assert_eq(running, db_rows(result), "%" PRId64 " rows run, %d were given", running, db_rows(result));
+        cr_assert_gt(db_rows(result), 0, "%" PRId64 " of %" PRId64 " were left", expected - got,
+                     expected);
+        int64_t running =
+            world_int(world, "select count(*) from pgstage.task where claim = %s", claim);
+        cr_assert_eq(running, db_rows(result), "%" PRId64 " rows run, %d were given", running,
+                     db_rows(result));
         got += db_rows(result);
         sync_result_free(result);
     }
@@ -114,8 +127,10 @@ Test(statements, no_plan_claims_more_than_it_asks_for, .timeout = 300) {
         static const int sizes[] = {1, 10};
         for (int k = 0; k < 2; k++) {
             world_reset(world);
-            world_sql(world, world->eye, "select count(*) from pgstage.submit_set('p',"
-                      " array(select 'k' || i from generate_series(1, 60) i), array_fill(null::jsonb, array[60]),"
+            world_sql(world, world->eye,
+                      "select count(*) from pgstage.submit_set('p',"
+                      " array(select 'k' || i from generate_series(1, 60) i), "
+                      "array_fill(null::jsonb, array[60]),"
                       " array_fill(null::timestamptz, array[60]), array_fill(0, array[60]),"
                       " array_fill(null::timestamptz, array[60]), false)");
             world_script(world, world->one, plans[i]);

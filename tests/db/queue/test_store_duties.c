@@ -15,19 +15,23 @@ static struct error err;
 
 static void beat(struct rig *rig, int64_t node, int64_t lease_ms) {
     int before = rig->beats;
-    cr_assert_eq(rig->ops.beat(rig->ops.context, node, lease_ms, rig_on_beat, rig, &err), STATUS_OK);
+    cr_assert_eq(rig->ops.beat(rig->ops.context, node, lease_ms, rig_on_beat, rig, &err),
+                 STATUS_OK);
     rig_wait(rig, &rig->beats, before + 1);
 }
 
 static void lead(struct rig *rig, int64_t node, bool may_rescue, bool fold) {
     int before = rig->leads;
-    cr_assert_eq(rig->ops.lead(rig->ops.context, node, 60000, may_rescue, fold, rig_on_lead, rig, &err), STATUS_OK);
+    cr_assert_eq(
+        rig->ops.lead(rig->ops.context, node, 60000, may_rescue, fold, rig_on_lead, rig, &err),
+        STATUS_OK);
     rig_wait(rig, &rig->leads, before + 1);
 }
 
 Test(store_duties, a_node_starts_beats_and_ends) {
     struct rig *rig = rig_open();
-    struct store_start start = {.node = 81, .host = "h", .lock_path = "/l/81", .pid = 5, .lease_ms = 60000};
+    struct store_start start = {
+        .node = 81, .host = "h", .lock_path = "/l/81", .pid = 5, .lease_ms = 60000};
     cr_assert_eq(rig->ops.start(rig->ops.context, &start, rig_on_start, rig, &err), STATUS_OK);
     cr_assert_eq(rig->ops.start(rig->ops.context, &start, rig_on_start, rig, &err), STATUS_AGAIN);
     rig_wait(rig, &rig->starts, 1);
@@ -42,7 +46,9 @@ Test(store_duties, a_node_starts_beats_and_ends) {
 
     beat(rig, 81, 90000);
     cr_assert_eq(rig->beat_answer.code, STATUS_OK);
-    cr_assert_eq(rig_int(rig, "select count(*) from pgstage.node where id = 81 and lease_until > now() + interval '80 s'"), 1);
+    cr_assert_eq(rig_int(rig, "select count(*) from pgstage.node where id = 81 and lease_until > "
+                              "now() + interval '80 s'"),
+                 1);
     beat(rig, 82, 90000);
     cr_assert_eq(rig->beat_answer.code, STATUS_CONFLICT);
     rig_exec(rig, "update pgstage.node set lease_until = now() - interval '1 ms' where id = 81");
@@ -64,8 +70,8 @@ Test(store_duties, watch_reads_the_states_and_says_busy) {
     rig_submit(rig, "k", "1");
     rig_exec(rig, "update pgstage.stage set paused = true where name = 'b'");
     int busy[] = {rig->stages[2], rig->stages[0]};
-    cr_assert_eq(rig->ops.watch(rig->ops.context, RIG_STAGES, rig->stages, true, 2, busy, 60000, rig_on_watch, rig,
-                                &err),
+    cr_assert_eq(rig->ops.watch(rig->ops.context, RIG_STAGES, rig->stages, true, 2, busy, 60000,
+                                rig_on_watch, rig, &err),
                  STATUS_OK);
     rig_wait(rig, &rig->watches, 1);
     cr_assert_eq(rig->watch_answer.code, STATUS_OK, "%s", rig->watch_answer.error.text);
@@ -82,7 +88,9 @@ Test(store_duties, watch_reads_the_states_and_says_busy) {
     rig_submit(rig, "k2", "1");
     rig_run_for(rig, 200);
     cr_assert_eq(rig->woken, woken);
-    cr_assert_eq(rig->ops.watch(rig->ops.context, 0, NULL, false, 0, NULL, 0, rig_on_watch, rig, &err), STATUS_OK);
+    cr_assert_eq(
+        rig->ops.watch(rig->ops.context, 0, NULL, false, 0, NULL, 0, rig_on_watch, rig, &err),
+        STATUS_OK);
     rig_wait(rig, &rig->watches, 2);
     cr_assert_eq(rig->watch_answer.stage_count, 0);
     rig_close(rig);
@@ -90,11 +98,13 @@ Test(store_duties, watch_reads_the_states_and_says_busy) {
 
 Test(store_duties, the_leader_stages_rescues_and_folds) {
     struct rig *rig = rig_open();
-    rig_exec(rig, "select pgstage.submit_set('p', array(select 'k' || i from generate_series(1, 2500) i),"
-                  " array(select null::jsonb from generate_series(1, 2500)),"
-                  " array(select null::timestamptz from generate_series(1, 2500)),"
-                  " array(select 0 from generate_series(1, 2500)),"
-                  " array(select now() + interval '1 hour' from generate_series(1, 2500)), false)");
+    rig_exec(
+        rig,
+        "select pgstage.submit_set('p', array(select 'k' || i from generate_series(1, 2500) i),"
+        " array(select null::jsonb from generate_series(1, 2500)),"
+        " array(select null::timestamptz from generate_series(1, 2500)),"
+        " array(select 0 from generate_series(1, 2500)),"
+        " array(select now() + interval '1 hour' from generate_series(1, 2500)), false)");
     lead(rig, RIG_NODE, true, true);
     cr_assert(rig->lead_answer.leads);
     cr_assert_eq(rig->lead_answer.term, 1);
@@ -108,7 +118,10 @@ Test(store_duties, the_leader_stages_rescues_and_folds) {
     /* Another node claims, and its lease ends; only who may rescue does. */
     rig_exec(rig, "insert into pgstage.node (id, host, lock_path, pid, lease_until) values"
                   " (90, 'h', '/90', 1, now() + interval '1 hour')");
-    struct store_claim claim = {.pipeline = rig->pipeline, .stage = rig->stages[0], .count = 1200, .claim = 91,
+    struct store_claim claim = {.pipeline = rig->pipeline,
+                                .stage = rig->stages[0],
+                                .count = 1200,
+                                .claim = 91,
                                 .from_front = true};
     struct store_tick tick = {.node = 90, .claim_count = 1, .claims = &claim};
     cr_assert_eq(rig_tick(rig, &tick), STATUS_OK);
@@ -120,7 +133,9 @@ Test(store_duties, the_leader_stages_rescues_and_folds) {
     cr_assert_not(rig->lead_answer.leads, "another one leads");
     lead(rig, RIG_NODE, true, false);
     cr_assert_eq(rig->lead_answer.rescued, 1200);
-    cr_assert_eq(rig_int(rig, "select count(*) from pgstage.task where rescues = 1 and status = 'ready'"), 1200);
+    cr_assert_eq(
+        rig_int(rig, "select count(*) from pgstage.task where rescues = 1 and status = 'ready'"),
+        1200);
     cr_assert_eq(rig_int(rig, "select count(*) from pgstage.claim_batch"), 0);
     rig_check_counts(rig);
     lead(rig, RIG_NODE, true, false);
@@ -131,9 +146,13 @@ Test(store_duties, the_leader_stages_rescues_and_folds) {
 Test(store_duties, a_dead_peer_is_ended_and_its_tasks_are_free_at_once) {
     struct rig *rig = rig_open();
     rig_exec(rig, "insert into pgstage.node (id, host, lock_path, pid, lease_until) values"
-                  " (90, 'h', '/90', 1, now() + interval '1 hour'), (91, 'other', '/91', 1, now() + interval '1 hour')");
+                  " (90, 'h', '/90', 1, now() + interval '1 hour'), (91, 'other', '/91', 1, now() "
+                  "+ interval '1 hour')");
     rig_submit(rig, "k1", "1");
-    struct store_claim claim = {.pipeline = rig->pipeline, .stage = rig->stages[0], .count = 1, .claim = 92,
+    struct store_claim claim = {.pipeline = rig->pipeline,
+                                .stage = rig->stages[0],
+                                .count = 1,
+                                .claim = 92,
                                 .from_front = true};
     struct store_tick tick = {.node = 90, .claim_count = 1, .claims = &claim};
     cr_assert_eq(rig_tick(rig, &tick), STATUS_OK);
@@ -142,12 +161,16 @@ Test(store_duties, a_dead_peer_is_ended_and_its_tasks_are_free_at_once) {
     claim.claim = 93;
     cr_assert_eq(rig_tick(rig, &tick), STATUS_OK);
     int64_t dead[] = {90, 91};
-    cr_assert_eq(rig->ops.end_peers(rig->ops.context, "h", 2, dead, rig_on_done, rig, &err), STATUS_OK);
+    cr_assert_eq(rig->ops.end_peers(rig->ops.context, "h", 2, dead, rig_on_done, rig, &err),
+                 STATUS_OK);
     rig_wait(rig, &rig->dones, 1);
     cr_assert_eq(rig->done_answer.code, STATUS_OK);
     cr_assert_eq(rig->done_answer.count, 1, "a node of another host is not ended");
-    cr_assert_eq(rig_int(rig, "select count(*) from pgstage.task where key = 'k1' and status = 'ready'"), 1);
-    cr_assert_eq(rig_int(rig, "select count(*) from pgstage.task where key = 'k2' and status = 'running'"), 1);
+    cr_assert_eq(
+        rig_int(rig, "select count(*) from pgstage.task where key = 'k1' and status = 'ready'"), 1);
+    cr_assert_eq(
+        rig_int(rig, "select count(*) from pgstage.task where key = 'k2' and status = 'running'"),
+        1);
     rig_close(rig);
 }
 
@@ -158,13 +181,18 @@ Test(store_duties, releases_what_the_node_does_not_know) {
     rig_submit(rig, "k2", "1");
     rig_claim(rig, 0, 1, 96);
     struct store_hold hold = {.task = known, .claim = 95};
-    cr_assert_eq(rig->ops.release_unknown(rig->ops.context, RIG_NODE, 1, &hold, rig_on_done, rig, &err), STATUS_OK);
+    cr_assert_eq(
+        rig->ops.release_unknown(rig->ops.context, RIG_NODE, 1, &hold, rig_on_done, rig, &err),
+        STATUS_OK);
     cr_assert_not(rig->ops.tick_ready(rig->ops.context));
     rig_wait(rig, &rig->dones, 1);
     cr_assert_eq(rig->done_answer.count, 1);
-    cr_assert_eq(rig_int(rig, "select count(*) from pgstage.task where status = 'ready' and key = 'k2'"), 1);
+    cr_assert_eq(
+        rig_int(rig, "select count(*) from pgstage.task where status = 'ready' and key = 'k2'"), 1);
     cr_assert_eq(rig_int(rig, "select count(*) from pgstage.claim_batch"), 1);
-    cr_assert_eq(rig->ops.release_unknown(rig->ops.context, RIG_NODE, 0, NULL, rig_on_done, rig, &err), STATUS_OK);
+    cr_assert_eq(
+        rig->ops.release_unknown(rig->ops.context, RIG_NODE, 0, NULL, rig_on_done, rig, &err),
+        STATUS_OK);
     rig_wait(rig, &rig->dones, 2);
     cr_assert_eq(rig_int(rig, "select count(*) from pgstage.claim_batch"), 0);
     rig_close(rig);
@@ -176,15 +204,21 @@ Test(store_duties, a_beat_does_not_wait_behind_the_leaders_work) {
     struct db_sync *apply = NULL;
     cr_assert_eq(sync_open(rig->url, "apply", &apply, &err), STATUS_OK);
     char sql[128];
-    snprintf(sql, sizeof sql, "begin; select pg_advisory_xact_lock(1885827947, %d);"
-                              " update pgstage.stage set paused = paused", rig->pipeline);
+    snprintf(sql, sizeof sql,
+             "begin; select pg_advisory_xact_lock(1885827947, %d);"
+             " update pgstage.stage set paused = paused",
+             rig->pipeline);
     cr_assert_eq(sync_script(apply, sql, &err), STATUS_OK);
-    cr_assert_eq(rig->ops.lead(rig->ops.context, RIG_NODE, 60000, true, true, rig_on_lead, rig, &err), STATUS_OK);
-    while (rig_int(rig, "select count(*) from pg_locks where locktype = 'advisory' and not granted") == 0) {
+    cr_assert_eq(
+        rig->ops.lead(rig->ops.context, RIG_NODE, 60000, true, true, rig_on_lead, rig, &err),
+        STATUS_OK);
+    while (
+        rig_int(rig, "select count(*) from pg_locks where locktype = 'advisory' and not granted") ==
+        0) {
         rig_run_for(rig, 5);
     }
-    cr_assert_eq(rig->ops.watch(rig->ops.context, RIG_STAGES, rig->stages, false, RIG_STAGES, rig->stages, 1000,
-                                rig_on_watch, rig, &err),
+    cr_assert_eq(rig->ops.watch(rig->ops.context, RIG_STAGES, rig->stages, false, RIG_STAGES,
+                                rig->stages, 1000, rig_on_watch, rig, &err),
                  STATUS_OK);
     beat(rig, RIG_NODE, 60000);
     cr_assert_eq(rig->beat_answer.code, STATUS_OK);
@@ -204,13 +238,15 @@ Test(store_duties, is_woken_by_a_submit_and_by_each_reconnect) {
     rig_submit(rig, "k", "1");
     rig_wait(rig, &rig->woken, woken + 1);
     woken = rig->woken;
-    rig_exec(rig, "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'pgstage watch'");
+    rig_exec(rig, "select pg_terminate_backend(pid) from pg_stat_activity where application_name = "
+                  "'pgstage watch'");
     rig_wait(rig, &rig->woken, woken + 1);
     woken = rig->woken;
     rig_submit(rig, "k2", "1");
     rig_wait(rig, &rig->woken, woken + 1);
     int ready = rig->ready;
-    rig_exec(rig, "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'pgstage ledger'");
+    rig_exec(rig, "select pg_terminate_backend(pid) from pg_stat_activity where application_name = "
+                  "'pgstage ledger'");
     rig_wait(rig, &rig->ready, ready + 1);
     cr_assert(rig->ops.tick_ready(rig->ops.context));
     rig_close(rig);
@@ -226,14 +262,24 @@ Test(store_duties, a_tick_whose_answer_is_lost_is_uncertain_and_idempotent) {
     int64_t task = rig_submit(rig, "k", "1");
     rig_submit(rig, "k2", "1");
     cr_assert_eq(rig_claim(rig, 0, 1, 101)->count, 1);
-    struct store_chain chain = {.task = task, .claim = 101, .count = 1, .first_stage = rig->stages[0],
-                                .pipeline = rig->pipeline, .revision = 1, .ending = STORE_NEXT};
-    struct store_claim claim = {.pipeline = rig->pipeline, .stage = rig->stages[0], .count = 5, .claim = 102,
+    struct store_chain chain = {.task = task,
+                                .claim = 101,
+                                .count = 1,
+                                .first_stage = rig->stages[0],
+                                .pipeline = rig->pipeline,
+                                .revision = 1,
+                                .ending = STORE_NEXT};
+    struct store_claim claim = {.pipeline = rig->pipeline,
+                                .stage = rig->stages[0],
+                                .count = 5,
+                                .claim = 102,
                                 .from_front = true};
-    struct store_tick tick = {.node = RIG_NODE, .chain_count = 1, .chains = &chain, .claim_count = 1, .claims = &claim};
+    struct store_tick tick = {
+        .node = RIG_NODE, .chain_count = 1, .chains = &chain, .claim_count = 1, .claims = &claim};
     proxy_set_mode(proxy, PROXY_HOLD_REPLIES);
     rig_send_tick(rig, &tick);
-    while (rig_int(rig, "select count(*) from pgstage.task where status = 'ready' and stage = %d", rig->stages[1]) == 0) {
+    while (rig_int(rig, "select count(*) from pgstage.task where status = 'ready' and stage = %d",
+                   rig->stages[1]) == 0) {
         rig_run_for(rig, 5);
     }
     int ready = rig->ready;
@@ -250,7 +296,9 @@ Test(store_duties, a_tick_whose_answer_is_lost_is_uncertain_and_idempotent) {
     cr_assert_eq(rig->tick_answer.verdicts[0].answer, STORE_APPLIED);
     /* The claim is known: its tasks are not given twice, but released as unknown. */
     cr_assert_eq(rig->tick_answer.claimed[0].count, 0);
-    cr_assert_eq(rig->ops.release_unknown(rig->ops.context, RIG_NODE, 0, NULL, rig_on_done, rig, &why), STATUS_OK);
+    cr_assert_eq(
+        rig->ops.release_unknown(rig->ops.context, RIG_NODE, 0, NULL, rig_on_done, rig, &why),
+        STATUS_OK);
     rig_wait(rig, &rig->dones, 1);
     cr_assert_eq(rig->done_answer.count, 1);
     rig_close(rig);
@@ -258,7 +306,8 @@ Test(store_duties, a_tick_whose_answer_is_lost_is_uncertain_and_idempotent) {
     free(url);
 }
 
-/* The database is away: calls wait a bounded time and say so; ticks are not taken; and it closes. */
+/* The database is away: calls wait a bounded time and say so; ticks are not taken; and it closes.
+ */
 Test(store_duties, calls_are_answered_while_nothing_can_be_reached) {
     char *database = pg_new_migrated_database();
     struct proxy *proxy = proxy_start(pg_socket_path());
@@ -273,7 +322,8 @@ Test(store_duties, calls_are_answered_while_nothing_can_be_reached) {
     cr_assert_eq(rig->beat_answer.code, STATUS_UNAVAILABLE);
     lead(rig, RIG_NODE, false, false);
     cr_assert_eq(rig->lead_answer.code, STATUS_UNAVAILABLE);
-    struct store_effect effect = {.chain = {.task = 1, .claim = 1, .count = 1, .ending = STORE_NEXT}};
+    struct store_effect effect = {
+        .chain = {.task = 1, .claim = 1, .count = 1, .ending = STORE_NEXT}};
     struct store_effects effects = {.node = RIG_NODE, .count = 1, .effects = &effect};
     cr_assert_eq(rig_effects(rig, &effects), STATUS_UNAVAILABLE);
     cr_assert_not(rig->ops.lane_ready(rig->ops.context, 0));
@@ -288,7 +338,8 @@ Test(store_duties, calls_are_answered_while_nothing_can_be_reached) {
     rig_expect_at_close(rig, &rig->leads, rig->leads + 1);
     rig_expect_at_close(rig, &rig->effects, rig->effects + 1);
     cr_assert_eq(rig->ops.beat(rig->ops.context, RIG_NODE, 1, rig_on_beat, rig, &err), STATUS_OK);
-    cr_assert_eq(rig->ops.lead(rig->ops.context, RIG_NODE, 1, false, false, rig_on_lead, rig, &err), STATUS_OK);
+    cr_assert_eq(rig->ops.lead(rig->ops.context, RIG_NODE, 1, false, false, rig_on_lead, rig, &err),
+                 STATUS_OK);
     rig_send_effects(rig, 1, &effects);
     rig_close(rig);
     proxy_stop(proxy);
@@ -302,7 +353,8 @@ Test(store_duties, a_silent_peer_is_left_after_the_request_time_out) {
     char *url = proxy_url(proxy, "127.0.0.1", pg_database_of(database));
     struct rig *rig = rig_open_url(database, url, NULL, 400);
     rig_wait_ready(rig);
-    struct store_effect effect = {.chain = {.task = 1, .claim = 1, .count = 1, .ending = STORE_NEXT}};
+    struct store_effect effect = {
+        .chain = {.task = 1, .claim = 1, .count = 1, .ending = STORE_NEXT}};
     struct store_effects effects = {.node = RIG_NODE, .count = 1, .effects = &effect};
     cr_assert_eq(rig_effects(rig, &effects), STATUS_OK);
     proxy_set_mode(proxy, PROXY_BLACKHOLE);
@@ -324,7 +376,8 @@ Test(store_duties, closes_at_once_after_it_was_made) {
     rig_close(rig);
     struct uv_loop_s loop;
     cr_assert_eq(uv_loop_init(&loop), 0);
-    struct queue_options options = {.url = "host=/x port=nonsense", .clock = &clock_boottime, .random = &random_system};
+    struct queue_options options = {
+        .url = "host=/x port=nonsense", .clock = &clock_boottime, .random = &random_system};
     struct store_events events = {0};
     struct store_ops ops;
     struct queue *queue = NULL;

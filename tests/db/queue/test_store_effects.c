@@ -1,4 +1,5 @@
-/* Effects: the user's SQL and its completions are one transaction, and a document's fault is its own. */
+/* Effects: the user's SQL and its completions are one transaction, and a document's fault is its
+ * own. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,8 +8,8 @@
 
 #include "db/sync.h"
 #include "rig.h"
-#include "support/proxy.h"
 #include "support/pg.h"
+#include "support/proxy.h"
 
 TestSuite(store_effects, .timeout = 120);
 
@@ -36,19 +37,20 @@ static void begin(struct effects_case *it, struct rig *rig) {
     cr_assert_eq(rig_claim(rig, 0, TASKS, CLAIM)->count, TASKS);
     for (int i = 0; i < TASKS; i++) {
         it->params[i] = (struct store_param){numbers[i], 1};
-        it->statements[i] = (struct store_statement){"insert into index (n) values ($1)", 1, &it->params[i]};
-        it->effects[i] = (struct store_effect){
-            .chain = {.task = it->tasks[TASKS - 1 - i],
-                      .claim = CLAIM,
-                      .count = 1,
-                      .first_stage = rig->stages[0],
-                      .pipeline = rig->pipeline,
-                      .revision = 1,
-                      .ending = STORE_NEXT},
-            .statement_count = 1,
-            .statements = &it->statements[i]};
+        it->statements[i] =
+            (struct store_statement){"insert into index (n) values ($1)", 1, &it->params[i]};
+        it->effects[i] = (struct store_effect){.chain = {.task = it->tasks[TASKS - 1 - i],
+                                                         .claim = CLAIM,
+                                                         .count = 1,
+                                                         .first_stage = rig->stages[0],
+                                                         .pipeline = rig->pipeline,
+                                                         .revision = 1,
+                                                         .ending = STORE_NEXT},
+                                               .statement_count = 1,
+                                               .statements = &it->statements[i]};
     }
-    it->request = (struct store_effects){.node = RIG_NODE, .count = TASKS, .effects = it->effects, .timeout_ms = 5000};
+    it->request = (struct store_effects){
+        .node = RIG_NODE, .count = TASKS, .effects = it->effects, .timeout_ms = 5000};
 }
 
 static int64_t indexed(struct rig *rig) {
@@ -56,7 +58,8 @@ static int64_t indexed(struct rig *rig) {
 }
 
 static int64_t at_second_stage(struct rig *rig) {
-    return rig_int(rig, "select count(*) from pgstage.task where status = 'ready' and stage = %d", rig->stages[1]);
+    return rig_int(rig, "select count(*) from pgstage.task where status = 'ready' and stage = %d",
+                   rig->stages[1]);
 }
 
 Test(store_effects, commits_statements_and_completions_together) {
@@ -81,7 +84,8 @@ Test(store_effects, commits_statements_and_completions_together) {
     rig_close(rig);
 }
 
-/* An answer that was lost, a claim that was lost, and one that goes through: each is told from the others. */
+/* An answer that was lost, a claim that was lost, and one that goes through: each is told from the
+ * others. */
 Test(store_effects, sent_again_does_nothing_twice) {
     struct rig *rig = rig_open();
     struct effects_case it;
@@ -89,7 +93,8 @@ Test(store_effects, sent_again_does_nothing_twice) {
     it.request.count = 2;
     it.effects[1].chain.ending = STORE_STAY;
     cr_assert_eq(rig_effects(rig, &it.request), STATUS_OK);
-    rig_exec(rig, "update pgstage.task set claim = 999 where id = %lld", (long long)it.effects[2].chain.task);
+    rig_exec(rig, "update pgstage.task set claim = 999 where id = %lld",
+             (long long)it.effects[2].chain.task);
     it.request.count = 3;
     cr_assert_eq(rig_effects(rig, &it.request), STATUS_OK);
     const struct store_effect_verdict *verdicts = rig->effects_answer.verdicts;
@@ -101,7 +106,8 @@ Test(store_effects, sent_again_does_nothing_twice) {
     cr_assert(verdicts[1].verdict.running);
     cr_assert(verdicts[2].dropped);
     cr_assert_eq(indexed(rig), 2);
-    rig_exec(rig, "update pgstage.task set claim = %d where id = %lld", CLAIM, (long long)it.effects[2].chain.task);
+    rig_exec(rig, "update pgstage.task set claim = %d where id = %lld", CLAIM,
+             (long long)it.effects[2].chain.task);
     rig_close(rig);
 }
 
@@ -111,7 +117,8 @@ struct fault {
     bool blamed;
 };
 
-/* Whatever a statement does, nothing of the transaction stays, and the effect is named when it can be. */
+/* Whatever a statement does, nothing of the transaction stays, and the effect is named when it can
+ * be. */
 Test(store_effects, names_the_effect_whose_statement_fails) {
     static const struct fault faults[] = {
         {"insert into index (n) values ($1::text::int)", "x", STATUS_INVALID, true},
@@ -125,25 +132,29 @@ Test(store_effects, names_the_effect_whose_statement_fails) {
         {"ROLLBACK;", NULL, STATUS_INVALID, true},
         {"end work and chain", NULL, STATUS_INVALID, true},
         {"prepare transaction 'x'", NULL, STATUS_INVALID, true},
-        {"set pgstage.effect = 'off'", NULL, STATUS_INVALID, false}, /* as if one had slipped through */
-        {"insert into once values ($1::int)", "5", STATUS_INVALID, false}, /* deferred: fails at our COMMIT */
+        {"set pgstage.effect = 'off'", NULL, STATUS_INVALID,
+         false}, /* as if one had slipped through */
+        {"insert into once values ($1::int)", "5", STATUS_INVALID,
+         false}, /* deferred: fails at our COMMIT */
         {"select $1::text", "a\xC0\x80", STATUS_INVALID, true},
     };
     struct rig *rig = rig_open();
     struct effects_case it;
     begin(&it, rig);
-    rig_exec(rig, "create table public.once (n int unique deferrable initially deferred); insert into once values (5)");
+    rig_exec(rig, "create table public.once (n int unique deferrable initially deferred); insert "
+                  "into once values (5)");
     it.request.timeout_ms = 300;
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
-        struct store_param param = {faults[i].param, faults[i].param != NULL ? strlen(faults[i].param) : 0};
+        struct store_param param = {faults[i].param,
+                                    faults[i].param != NULL ? strlen(faults[i].param) : 0};
         it.statements[1] = (struct store_statement){faults[i].sql, faults[i].param != NULL, &param};
         enum status code = rig_effects(rig, &it.request);
         cr_assert_eq(code, faults[i].code, "%s: %s, %s", faults[i].sql, status_name(code),
                      rig->effects_answer.error.text);
-        cr_assert_eq(rig->effects_answer.at_fault, faults[i].blamed ? 1 : -1, "%s: %d", faults[i].sql,
-                     rig->effects_answer.at_fault);
-        cr_assert_eq(rig_int(rig, "select count(*) from pgstage.task where status = 'running'"), TASKS, "%s",
-                     faults[i].sql);
+        cr_assert_eq(rig->effects_answer.at_fault, faults[i].blamed ? 1 : -1, "%s: %d",
+                     faults[i].sql, rig->effects_answer.at_fault);
+        cr_assert_eq(rig_int(rig, "select count(*) from pgstage.task where status = 'running'"),
+                     TASKS, "%s", faults[i].sql);
         /* Alone it is the one, whatever it did. */
         struct store_effects alone = it.request;
         alone.count = 1;
@@ -154,7 +165,8 @@ Test(store_effects, names_the_effect_whose_statement_fails) {
     cr_assert_eq(indexed(rig), 0);
     /* A parameter with a NUL in it is refused, not cut short. */
     it.params[1] = (struct store_param){"1\0", 2};
-    it.statements[1] = (struct store_statement){"insert into index (n) values ($1)", 1, &it.params[1]};
+    it.statements[1] =
+        (struct store_statement){"insert into index (n) values ($1)", 1, &it.params[1]};
     cr_assert_eq(rig_effects(rig, &it.request), STATUS_INVALID);
     cr_assert_eq(rig->effects_answer.at_fault, 1);
     it.params[1] = (struct store_param){"1", 1};
@@ -179,7 +191,9 @@ Test(store_effects, runs_under_the_role_and_completes_under_our_own) {
     struct rig *rig = rig_open();
     struct effects_case it;
     begin(&it, rig);
-    rig_exec(rig, "do $$ begin create role effect_user; exception when duplicate_object then null; end $$");
+    rig_exec(
+        rig,
+        "do $$ begin create role effect_user; exception when duplicate_object then null; end $$");
     it.request.role = "effect_user";
     cr_assert_eq(rig_effects(rig, &it.request), STATUS_INVALID);
     cr_assert_eq(rig->effects_answer.at_fault, 0, "the first statement has no right to the table");
@@ -201,7 +215,8 @@ Test(store_effects, a_claim_that_is_lost_meanwhile_undoes_all) {
     struct effects_case it;
     begin(&it, rig);
     rig_exec(rig, "create table public.gate (n int); insert into gate values (1)");
-    it.statements[1] = (struct store_statement){"update gate set n = n + $1::int", 1, &it.params[1]};
+    it.statements[1] =
+        (struct store_statement){"update gate set n = n + $1::int", 1, &it.params[1]};
     struct db_sync *other = NULL;
     struct error err = ERROR_NONE;
     cr_assert_eq(sync_open(rig->url, "other", &other, &err), STATUS_OK);
@@ -212,7 +227,8 @@ Test(store_effects, a_claim_that_is_lost_meanwhile_undoes_all) {
         rig_run_for(rig, 5);
     }
     /* The lane waits in the user's SQL: no document is locked by it. */
-    rig_exec(rig, "set lock_timeout = '2s'; update pgstage.node set ended = true where id = %d", RIG_NODE);
+    rig_exec(rig, "set lock_timeout = '2s'; update pgstage.node set ended = true where id = %d",
+             RIG_NODE);
     rig_exec(rig, "set lock_timeout = '2s'; update pgstage.task set claim = 999 where id = %lld",
              (long long)it.effects[0].chain.task);
     cr_assert_eq(sync_script(other, "commit", &err), STATUS_OK);
@@ -228,13 +244,15 @@ Test(store_effects, a_claim_that_is_lost_meanwhile_undoes_all) {
     rig_close(rig);
 }
 
-/* While the statements run, a submit of the same document and an apply of the pipeline wait for nothing. */
+/* While the statements run, a submit of the same document and an apply of the pipeline wait for
+ * nothing. */
 Test(store_effects, a_slow_statement_holds_up_nobody) {
     struct rig *rig = rig_open();
     struct effects_case it;
     begin(&it, rig);
     rig_exec(rig, "create table public.gate (n int); insert into gate values (1)");
-    it.statements[1] = (struct store_statement){"update gate set n = n + $1::int", 1, &it.params[1]};
+    it.statements[1] =
+        (struct store_statement){"update gate set n = n + $1::int", 1, &it.params[1]};
     struct db_sync *other = NULL;
     struct error err = ERROR_NONE;
     cr_assert_eq(sync_open(rig->url, "other", &other, &err), STATUS_OK);
@@ -243,34 +261,42 @@ Test(store_effects, a_slow_statement_holds_up_nobody) {
     while (rig_int(rig, "select count(*) from pg_locks where not granted") == 0) {
         rig_run_for(rig, 5);
     }
-    rig_exec(rig, "set lock_timeout = '2s'; select pg_advisory_xact_lock(1885827947, %d)", rig->pipeline);
-    rig_exec(rig, "set lock_timeout = '2s'; select pgstage.submit_set('p', '{k0}', '{9}', array[null]::timestamptz[],"
+    rig_exec(rig, "set lock_timeout = '2s'; select pg_advisory_xact_lock(1885827947, %d)",
+             rig->pipeline);
+    rig_exec(rig, "set lock_timeout = '2s'; select pgstage.submit_set('p', '{k0}', '{9}', "
+                  "array[null]::timestamptz[],"
                   " '{0}', array[null]::timestamptz[], false)");
     cr_assert_eq(sync_script(other, "commit", &err), STATUS_OK);
     rig_wait(rig, &rig->effects, 1);
     cr_assert_eq(rig->effects_answer.code, STATUS_OK, "%s", rig->effects_answer.error.text);
-    cr_assert_eq(rig_int(rig, "select stage from pgstage.task where key = 'k0' and status = 'ready'"), rig->stages[0]);
+    cr_assert_eq(
+        rig_int(rig, "select stage from pgstage.task where key = 'k0' and status = 'ready'"),
+        rig->stages[0]);
     cr_assert_eq(at_second_stage(rig), 2);
     sync_close(other);
     rig_close(rig);
 }
 
-/* The definition changed: what the current one does not agree with is dropped, not tried for ever. */
+/* The definition changed: what the current one does not agree with is dropped, not tried for ever.
+ */
 Test(store_effects, a_changed_definition_drops_what_it_does_not_agree_with) {
     struct rig *rig = rig_open();
     struct effects_case it;
     begin(&it, rig);
-    rig_exec(rig, "insert into pgstage.revision (pipeline, number, definition) values (%d, 2, 'new')", rig->pipeline);
-    rig_exec(rig, "insert into pgstage.revision_stage values (%d, 2, 1, %d), (%d, 2, 2, %d)", rig->pipeline,
-             rig->stages[1], rig->pipeline, rig->stages[2]);
+    rig_exec(rig,
+             "insert into pgstage.revision (pipeline, number, definition) values (%d, 2, 'new')",
+             rig->pipeline);
+    rig_exec(rig, "insert into pgstage.revision_stage values (%d, 2, 1, %d), (%d, 2, 2, %d)",
+             rig->pipeline, rig->stages[1], rig->pipeline, rig->stages[2]);
     rig_exec(rig, "update pgstage.pipeline set revision = 2");
     cr_assert_eq(rig_effects(rig, &it.request), STATUS_OK, "%s", rig->effects_answer.error.text);
     cr_assert(rig->effects_answer.verdicts[0].dropped);
     cr_assert_eq(indexed(rig), 0);
     /* One that keeps the stage at the front is agreed with, whatever comes behind. */
-    rig_exec(rig, "delete from pgstage.revision_stage where revision = 2;"
-                  "insert into pgstage.revision_stage values (%d, 2, 1, %d), (%d, 2, 2, %d)", rig->pipeline,
-             rig->stages[0], rig->pipeline, rig->stages[2]);
+    rig_exec(rig,
+             "delete from pgstage.revision_stage where revision = 2;"
+             "insert into pgstage.revision_stage values (%d, 2, 1, %d), (%d, 2, 2, %d)",
+             rig->pipeline, rig->stages[0], rig->pipeline, rig->stages[2]);
     cr_assert_eq(rig_effects(rig, &it.request), STATUS_OK, "%s", rig->effects_answer.error.text);
     cr_assert_eq(rig->effects_answer.verdicts[0].verdict.stage, rig->stages[2]);
     cr_assert_eq(indexed(rig), TASKS);
@@ -295,7 +321,8 @@ Test(store_effects, the_commit_is_uncertain_when_its_answer_is_lost) {
     cr_assert(rig->effects_answer.verdicts[0].dropped);
     /* The statements wait, so that the answers are held back before the commit is made. */
     rig_exec(rig, "create table public.gate (n int); insert into gate values (1)");
-    it.statements[1] = (struct store_statement){"update gate set n = n + $1::int", 1, &it.params[1]};
+    it.statements[1] =
+        (struct store_statement){"update gate set n = n + $1::int", 1, &it.params[1]};
     struct db_sync *other = NULL;
     struct error err = ERROR_NONE;
     cr_assert_eq(sync_open(rig->url, "other", &other, &err), STATUS_OK);

@@ -7,7 +7,8 @@
 
 TestSuite(store_tick, .timeout = 120);
 
-static struct store_chain chain_of(const struct rig *rig, int64_t task, int64_t claim, enum store_ending ending) {
+static struct store_chain chain_of(const struct rig *rig, int64_t task, int64_t claim,
+                                   enum store_ending ending) {
     return (struct store_chain){.task = task,
                                 .claim = claim,
                                 .first_stage = rig->stages[0],
@@ -31,19 +32,32 @@ Test(store_tick, claims_completes_and_tells_in_the_order_of_the_request) {
 
     /* In falling order of ids; the second stays, and is told that it was superseded. */
     struct store_text outputs[] = {{"{\"a\":\"x\\\"y\\\\z\"}", 15}, {NULL, 0}};
-    struct store_chain chains[] = {chain_of(rig, second, 41, STORE_STAY), chain_of(rig, first, 41, STORE_NEXT)};
+    struct store_chain chains[] = {chain_of(rig, second, 41, STORE_STAY),
+                                   chain_of(rig, first, 41, STORE_NEXT)};
     chains[0].count = 1;
     chains[0].outputs = &outputs[1];
     chains[1].count = 1;
     chains[1].outputs = &outputs[0];
     rig_submit(rig, "k2", "2");
     struct store_hold hold = {.task = second, .claim = 41};
-    struct store_claim claim = {.pipeline = rig->pipeline, .stage = rig->stages[1], .previous_stage = rig->stages[0],
-                                .count = 5, .claim = 42, .from_front = true};
+    struct store_claim claim = {.pipeline = rig->pipeline,
+                                .stage = rig->stages[1],
+                                .previous_stage = rig->stages[0],
+                                .count = 5,
+                                .claim = 42,
+                                .from_front = true};
     struct store_stat stat = {.stage = rig->stages[0], .runs = 2, .failed = 0, .run_us = 10};
     int64_t drop = 40;
-    struct store_tick tick = {.node = RIG_NODE, .chain_count = 2, .claim_count = 1, .drop_count = 1, .stat_count = 1,
-                              .hold_count = 1, .chains = chains, .claims = &claim, .drops = &drop, .stats = &stat,
+    struct store_tick tick = {.node = RIG_NODE,
+                              .chain_count = 2,
+                              .claim_count = 1,
+                              .drop_count = 1,
+                              .stat_count = 1,
+                              .hold_count = 1,
+                              .chains = chains,
+                              .claims = &claim,
+                              .drops = &drop,
+                              .stats = &stat,
                               .holds = &hold};
     cr_assert_eq(rig_tick(rig, &tick), STATUS_OK, "%s", rig->tick_answer.error.text);
     const struct store_verdict *verdicts = rig->tick_answer.verdicts;
@@ -71,12 +85,16 @@ Test(store_tick, starts_a_claim_where_the_last_one_ended) {
     }
     const struct store_claimed *claimed = rig_claim(rig, 0, 2, 51);
     cr_assert_eq(claimed->count, 2);
-    struct store_claim claim = {.pipeline = rig->pipeline, .stage = rig->stages[0], .count = 9, .claim = 52,
+    struct store_claim claim = {.pipeline = rig->pipeline,
+                                .stage = rig->stages[0],
+                                .count = 9,
+                                .claim = 52,
                                 .from_priority = claimed->tasks[1].priority,
                                 .from_ready_at = claimed->tasks[1].ready_at};
     struct store_tick tick = {.node = RIG_NODE, .claim_count = 1, .claims = &claim};
     /* A task that is ready before that instant waits for a claim from the front. */
-    rig_exec(rig, "update pgstage.task set ready_at = ready_at - interval '1 hour' where key = 'k3'");
+    rig_exec(rig,
+             "update pgstage.task set ready_at = ready_at - interval '1 hour' where key = 'k3'");
     cr_assert_eq(rig_tick(rig, &tick), STATUS_OK);
     cr_assert_eq(rig->tick_answer.claimed[0].count, 1);
     cr_assert_str_eq(rig->tick_answer.claimed[0].tasks[0].key, "k2");
@@ -84,7 +102,8 @@ Test(store_tick, starts_a_claim_where_the_last_one_ended) {
     rig_close(rig);
 }
 
-/* C72, C73: one document's content fails that document alone, and nothing else of the tick is lost. */
+/* C72, C73: one document's content fails that document alone, and nothing else of the tick is lost.
+ */
 struct refused {
     const char *data;
     size_t length;
@@ -92,7 +111,8 @@ struct refused {
 
 Test(store_tick, finds_the_chain_whose_output_cannot_be_stored) {
     static const struct refused refused[] = {
-        {"\"a\\u0000b\"", 10}, {"\"\0\"", 3}, {"\"\xff\"", 3}, {"{", 1}, {"", 0}, {"\"\\ud800\"", 8}, {"1e999999", 8},
+        {"\"a\\u0000b\"", 10}, {"\"\0\"", 3},   {"\"\xff\"", 3}, {"{", 1}, {"", 0},
+        {"\"\\ud800\"", 8},    {"1e999999", 8},
     };
     enum { TASKS = 7 };
     struct rig *rig = rig_open();
@@ -114,9 +134,11 @@ Test(store_tick, finds_the_chain_whose_output_cannot_be_stored) {
         }
         outputs[bad] = (struct store_text){refused[bad].data, refused[bad].length};
         struct store_tick tick = {.node = RIG_NODE, .chain_count = TASKS, .chains = chains};
-        cr_assert_eq(rig_tick(rig, &tick), STATUS_INVALID, "%d: %s", bad, rig->tick_answer.error.text);
+        cr_assert_eq(rig_tick(rig, &tick), STATUS_INVALID, "%d: %s", bad,
+                     rig->tick_answer.error.text);
         cr_assert_eq(rig->tick_answer.bad_chain, bad, "%d: %s", bad, rig->tick_answer.error.text);
-        cr_assert_eq(rig_int(rig, "select count(*) from pgstage.task where status = 'running'"), TASKS);
+        cr_assert_eq(rig_int(rig, "select count(*) from pgstage.task where status = 'running'"),
+                     TASKS);
         /* The tick without it goes through at once. */
         cr_assert(rig->ops.tick_ready(rig->ops.context));
     }
@@ -158,8 +180,13 @@ Test(store_tick, stores_any_failure_text_and_any_delay) {
     struct store_tick tick = {.node = RIG_NODE, .chain_count = 1, .chains = &chain};
     cr_assert_eq(rig_tick(rig, &tick), STATUS_OK, "%s", rig->tick_answer.error.text);
     cr_assert_eq(rig->tick_answer.verdicts[0].answer, STORE_ACCEPTED);
-    cr_assert_eq(rig_int(rig, "select count(*) from pgstage.failure where octet_length(detail) between 16000 and 16384"), 1);
-    cr_assert_eq(rig_int(rig, "select count(*) from pgstage.task where due_at > now() + interval '99 years'"), 1);
+    cr_assert_eq(rig_int(rig, "select count(*) from pgstage.failure where octet_length(detail) "
+                              "between 16000 and 16384"),
+                 1);
+    cr_assert_eq(
+        rig_int(rig,
+                "select count(*) from pgstage.task where due_at > now() + interval '99 years'"),
+        1);
     rig_close(rig);
 }
 
@@ -168,7 +195,8 @@ Test(store_tick, refuses_an_empty_tick_and_a_task_named_twice) {
     struct error err = ERROR_NONE;
     struct store_tick empty = {.node = RIG_NODE};
     cr_assert_eq(rig->ops.tick(rig->ops.context, &empty, NULL, NULL, &err), STATUS_INVALID);
-    struct store_chain chains[] = {chain_of(rig, 5, 1, STORE_NEXT), chain_of(rig, 5, 1, STORE_NEXT)};
+    struct store_chain chains[] = {chain_of(rig, 5, 1, STORE_NEXT),
+                                   chain_of(rig, 5, 1, STORE_NEXT)};
     struct store_tick twice = {.node = RIG_NODE, .chain_count = 2, .chains = chains};
     error_clear(&err);
     cr_assert_eq(rig->ops.tick(rig->ops.context, &twice, NULL, NULL, &err), STATUS_INVALID);
@@ -184,7 +212,9 @@ Test(store_tick, takes_one_at_a_time) {
     cr_assert_not(rig->ops.tick_ready(rig->ops.context));
     struct error err = ERROR_NONE;
     cr_assert_eq(rig->ops.tick(rig->ops.context, &tick, NULL, NULL, &err), STATUS_AGAIN);
-    cr_assert_eq(rig->ops.release_unknown(rig->ops.context, RIG_NODE, 0, NULL, rig_on_done, rig, &err), STATUS_AGAIN);
+    cr_assert_eq(
+        rig->ops.release_unknown(rig->ops.context, RIG_NODE, 0, NULL, rig_on_done, rig, &err),
+        STATUS_AGAIN);
     rig_wait(rig, &rig->ticks, 1);
     cr_assert_eq(rig->tick_answer.told_count, 0);
     rig_close(rig);

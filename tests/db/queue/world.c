@@ -16,7 +16,8 @@
 
 enum { PARAMS_MAX = 20, WAIT_MS = 15000, ROUNDS_MAX = 30 };
 
-#define SESSION_SETTINGS "set statement_timeout = '60s'; set lock_timeout = '5s'; set jit = off; set timezone = 'UTC'"
+#define SESSION_SETTINGS                                                                           \
+    "set statement_timeout = '60s'; set lock_timeout = '5s'; set jit = off; set timezone = 'UTC'"
 
 /* ---- reasons ---- */
 
@@ -72,7 +73,8 @@ static char *function_text(const char *name) {
         if (start != NULL) {
             const char *end = strstr(start, "\n$$;\n");
             cr_assert_not_null(end);
-            char *text = mem_format("create or replace %.*s\n$$;\n", (int)(end - start - 7), start + 7);
+            char *text =
+                mem_format("create or replace %.*s\n$$;\n", (int)(end - start - 7), start + 7);
             free(head);
             return text;
         }
@@ -100,8 +102,8 @@ void world_mutate(struct world *world, const struct mutation *mutation) {
 
 /* ---- running ---- */
 
-static const struct db_result *run(struct world *world, struct db_sync *session, const char *text, int count,
-                                   const struct db_param *params, struct error *err) {
+static const struct db_result *run(struct world *world, struct db_sync *session, const char *text,
+                                   int count, const struct db_param *params, struct error *err) {
     struct db_result *result = NULL;
     if (sync_run(session, NULL, text, count, params, &result, err) != STATUS_OK) {
         return NULL;
@@ -111,8 +113,9 @@ static const struct db_result *run(struct world *world, struct db_sync *session,
     return result;
 }
 
-static const struct db_result *run_noted(struct world *world, struct db_sync *session, const char *text, int count,
-                                         const struct db_param *params, const char *name) {
+static const struct db_result *run_noted(struct world *world, struct db_sync *session,
+                                         const char *text, int count, const struct db_param *params,
+                                         const char *name) {
     struct error err = ERROR_NONE;
     const struct db_result *result = run(world, session, text, count, params, &err);
     world_expect(world, result != NULL, "%s: %s %s", name, err.sqlstate, err.text);
@@ -149,7 +152,8 @@ static char *format_list(const char *format, va_list args) {
     return text;
 }
 
-const struct db_result *world_sql(struct world *world, struct db_sync *session, const char *format, ...) {
+const struct db_result *world_sql(struct world *world, struct db_sync *session, const char *format,
+                                  ...) {
     va_list args;
     va_start(args, format);
     char *sql = format_list(format, args);
@@ -159,7 +163,8 @@ const struct db_result *world_sql(struct world *world, struct db_sync *session, 
     return result;
 }
 
-bool world_fails(struct world *world, struct db_sync *session, const char *sqlstate, const char *format, ...) {
+bool world_fails(struct world *world, struct db_sync *session, const char *sqlstate,
+                 const char *format, ...) {
     va_list args;
     va_start(args, format);
     char *sql = format_list(format, args);
@@ -167,7 +172,8 @@ bool world_fails(struct world *world, struct db_sync *session, const char *sqlst
     struct error err = ERROR_NONE;
     const struct db_result *result = run(world, session, sql, 0, NULL, &err);
     bool failed = result == NULL && strcmp(err.sqlstate, sqlstate) == 0;
-    world_expect(world, failed, "%s: %s instead of %s", sql, result != NULL ? "success" : err.text, sqlstate);
+    world_expect(world, failed, "%s: %s instead of %s", sql, result != NULL ? "success" : err.text,
+                 sqlstate);
     free(sql);
     return failed;
 }
@@ -217,7 +223,8 @@ static void *run_pending(void *context) {
     for (int i = 0; i < call->count; i++) {
         params[i] = DB_TEXT(call->values[i]);
     }
-    enum status code = sync_run(call->world->one, NULL, call->text, call->count, params, &call->result, &call->err);
+    enum status code = sync_run(call->world->one, NULL, call->text, call->count, params,
+                                &call->result, &call->err);
     (void)code; /* kept in the error */
     __atomic_store_n(&call->done, true, __ATOMIC_RELEASE);
     return NULL;
@@ -228,7 +235,8 @@ static int64_t waiting_locks(struct world *world) {
                             " where not l.granted and a.datname = current_database()");
 }
 
-static void begin(struct world *world, const char *name, char *text, int count, const struct db_param *params) {
+static void begin(struct world *world, const char *name, char *text, int count,
+                  const struct db_param *params) {
     pending = (struct pending){.world = world, .text = text, .count = count, .name = name};
     for (int i = 0; i < count; i++) {
         pending.values[i] = mem_copy_string(params[i].data);
@@ -251,7 +259,8 @@ void world_begin_call(struct world *world, const struct sql_statement *sql, int 
 
 const struct db_result *world_join(struct world *world) {
     pthread_join(pending.thread, NULL);
-    world_expect(world, pending.result != NULL, "%s: %s %s", pending.name, pending.err.sqlstate, pending.err.text);
+    world_expect(world, pending.result != NULL, "%s: %s %s", pending.name, pending.err.sqlstate,
+                 pending.err.text);
     if (pending.result != NULL) {
         world->results[world->result_count++] = pending.result;
     }
@@ -262,15 +271,21 @@ const struct db_result *world_join(struct world *world) {
     return pending.result;
 }
 
-/* Where a statement waits for the advisory lock 77: after its snapshot, before any row is looked at. */
+/* Where a statement waits for the advisory lock 77: after its snapshot, before any row is looked
+ * at. */
 static const struct gate {
     const char *name, *from, *to;
 } gates[] = {
-    {"complete", "    select * from unnest($1::bigint[],", "    select u.* from gate, unnest($1::bigint[],"},
-    {"rescue", "from pgstage.claim_batch b cross join unnest", "from gate cross join pgstage.claim_batch b cross join unnest"},
-    {"release_unknown", "from pgstage.claim_batch b cross join unnest", "from gate cross join pgstage.claim_batch b cross join unnest"},
-    {"stage_due", "select t.id, t.due_at from pgstage.task t", "select t.id, t.due_at from gate, pgstage.task t"},
-    {"claim", "    select t.id\n      from pgstage.task t", "    select t.id\n      from gate, pgstage.task t"},
+    {"complete", "    select * from unnest($1::bigint[],",
+     "    select u.* from gate, unnest($1::bigint[],"},
+    {"rescue", "from pgstage.claim_batch b cross join unnest",
+     "from gate cross join pgstage.claim_batch b cross join unnest"},
+    {"release_unknown", "from pgstage.claim_batch b cross join unnest",
+     "from gate cross join pgstage.claim_batch b cross join unnest"},
+    {"stage_due", "select t.id, t.due_at from pgstage.task t",
+     "select t.id, t.due_at from gate, pgstage.task t"},
+    {"claim", "    select t.id\n      from pgstage.task t",
+     "    select t.id\n      from gate, pgstage.task t"},
 };
 
 static char *gated(const struct world *world, const struct sql_statement *sql) {
@@ -278,9 +293,10 @@ static char *gated(const struct world *world, const struct sql_statement *sql) {
     for (size_t i = 0; i < sizeof gates / sizeof *gates; i++) {
         if (strcmp(gates[i].name, sql->name) == 0) {
             char *waiting = replaced(text, gates[i].from, gates[i].to, sql->name);
-            char *whole = replaced(waiting, "\nwith ",
-                                   "\nwith gate as materialized (select pg_advisory_xact_lock(77)::text as passed), ",
-                                   sql->name);
+            char *whole = replaced(
+                waiting, "\nwith ",
+                "\nwith gate as materialized (select pg_advisory_xact_lock(77)::text as passed), ",
+                sql->name);
             free(waiting);
             free(text);
             return whole;
@@ -291,8 +307,8 @@ static char *gated(const struct world *world, const struct sql_statement *sql) {
 }
 
 static const struct db_result *race(struct world *world, const struct sql_statement *sql,
-                                    void (*meanwhile)(struct world *world, void *context), void *context, int count,
-                                    const struct db_param *params) {
+                                    void (*meanwhile)(struct world *world, void *context),
+                                    void *context, int count, const struct db_param *params) {
     world_script(world, world->two, "select pg_advisory_lock(77)");
     begin(world, sql->name, gated(world, sql), count, params);
     meanwhile(world, context);
@@ -301,8 +317,8 @@ static const struct db_result *race(struct world *world, const struct sql_statem
 }
 
 const struct db_result *world_race(struct world *world, const struct sql_statement *sql,
-                                   void (*meanwhile)(struct world *world, void *context), void *context, int count,
-                                   ...) {
+                                   void (*meanwhile)(struct world *world, void *context),
+                                   void *context, int count, ...) {
     struct db_param params[PARAMS_MAX];
     va_list args;
     va_start(args, count);
@@ -352,22 +368,27 @@ void world_reset(struct world *world) {
     world_forget_results(world);
     /* A scenario that failed may have left a transaction open, or the gate's lock. */
     struct error err = ERROR_NONE;
-    enum status one = sync_script(world->one, "rollback; reset all; select pg_advisory_unlock_all();" SESSION_SETTINGS, &err);
-    enum status two = sync_script(world->two, "rollback; reset all; select pg_advisory_unlock_all();" SESSION_SETTINGS, &err);
+    enum status one = sync_script(
+        world->one, "rollback; reset all; select pg_advisory_unlock_all();" SESSION_SETTINGS, &err);
+    enum status two = sync_script(
+        world->two, "rollback; reset all; select pg_advisory_unlock_all();" SESSION_SETTINGS, &err);
     cr_assert(one == STATUS_OK && two == STATUS_OK, "%s", err.text);
     world->why[0] = '\0';
-    world_script(world, world->eye,
-                 "truncate pgstage.task, pgstage.claim_batch, pgstage.output, pgstage.failure, pgstage.node,"
-                 " pgstage.leader, pgstage.task_count, pgstage.task_count_delta, pgstage.stage_stat, pgstage.pipeline,"
-                 " pgstage.revision, pgstage.stage, pgstage.revision_stage restart identity cascade;"
-                 "insert into pgstage.pipeline (name) values ('p');"
-                 "insert into pgstage.node (id, host, lock_path, pid, lease_until)"
-                 " select n, 'host', '/lock', 1, now() + interval '1 hour' from generate_series(11, 13) n");
+    world_script(
+        world, world->eye,
+        "truncate pgstage.task, pgstage.claim_batch, pgstage.output, pgstage.failure, pgstage.node,"
+        " pgstage.leader, pgstage.task_count, pgstage.task_count_delta, pgstage.stage_stat, "
+        "pgstage.pipeline,"
+        " pgstage.revision, pgstage.stage, pgstage.revision_stage restart identity cascade;"
+        "insert into pgstage.pipeline (name) values ('p');"
+        "insert into pgstage.node (id, host, lock_path, pid, lease_until)"
+        " select n, 'host', '/lock', 1, now() + interval '1 hour' from generate_series(11, 13) n");
     world->pipeline = (int)world_int(world, "select id from pgstage.pipeline");
     world->revision = 0;
     world_revise(world, "{a,b,c}");
     for (int i = 0; i < STAGE_COUNT; i++) {
-        world->stages[i] = (int)world_int(world, "select id from pgstage.stage where name = '%c'", 'a' + i);
+        world->stages[i] =
+            (int)world_int(world, "select id from pgstage.stage where name = '%c'", 'a' + i);
     }
     cr_assert_str_eq(world->why, "");
 }
@@ -375,14 +396,18 @@ void world_reset(struct world *world) {
 void world_revise(struct world *world, const char *stages) {
     world->revision++;
     world_sql(world, world->eye,
-              "insert into pgstage.stage (pipeline, name) select %d, n from unnest('%s'::text[]) with ordinality u(n, i)"
-              " order by i on conflict do nothing", world->pipeline, stages);
-    world_sql(world, world->eye, "insert into pgstage.revision (pipeline, number, definition) values (%d, %d, '')",
+              "insert into pgstage.stage (pipeline, name) select %d, n from unnest('%s'::text[]) "
+              "with ordinality u(n, i)"
+              " order by i on conflict do nothing",
+              world->pipeline, stages);
+    world_sql(world, world->eye,
+              "insert into pgstage.revision (pipeline, number, definition) values (%d, %d, '')",
               world->pipeline, world->revision);
     world_sql(world, world->eye,
               "insert into pgstage.revision_stage (pipeline, revision, position, stage)"
               " select %d, %d, u.i, s.id from unnest('%s'::text[]) with ordinality u(n, i)"
-              " join pgstage.stage s on s.name = u.n", world->pipeline, world->revision, stages);
+              " join pgstage.stage s on s.name = u.n",
+              world->pipeline, world->revision, stages);
     world_sql(world, world->eye, "update pgstage.pipeline set revision = %d", world->revision);
 }
 
@@ -391,16 +416,21 @@ void world_revise(struct world *world, const char *stages) {
 int64_t world_submit(struct world *world, const char *key) {
     char keys[128];
     snprintf(keys, sizeof keys, "{\"%s\"}", key);
-    world_call(world, world->eye, &sql_submit, 7, "p", keys, "{\"{}\"}", "{2001-01-01}", "{0}", "{NULL}", "f");
+    world_call(world, world->eye, &sql_submit, 7, "p", keys, "{\"{}\"}", "{2001-01-01}", "{0}",
+               "{NULL}", "f");
     return world_int(world, "select id from pgstage.task where key = '%s'", key);
 }
 
 void world_resubmit(struct world *world, int64_t task) {
-    const struct db_result *row = world_sql(world, world->eye,
+    const struct db_result *row = world_sql(
+        world, world->eye,
         "select s.outcome from pgstage.task t, pgstage.submit_set('p', array[t.key::text],"
-        " array[jsonb_build_object('v', t.version + 1)], array[t.task_updated_at + interval '1 day'],"
-        " array[null]::int[], array[null]::timestamptz[], false) s where t.id = %" PRId64, task);
-    world_expect(world, row != NULL && db_rows(row) == 1 && strcmp(db_value(row, 0, 0), "updated") == 0,
+        " array[jsonb_build_object('v', t.version + 1)], array[t.task_updated_at + interval '1 "
+        "day'],"
+        " array[null]::int[], array[null]::timestamptz[], false) s where t.id = %" PRId64,
+        task);
+    world_expect(world,
+                 row != NULL && db_rows(row) == 1 && strcmp(db_value(row, 0, 0), "updated") == 0,
                  "a newer submit was not accepted");
 }
 
@@ -420,8 +450,9 @@ int64_t world_claim(struct world *world, int64_t node, int stage, int at_most, i
     snprintf(texts[2], sizeof *texts, "%" PRId64, claim);
     snprintf(texts[3], sizeof *texts, "%" PRId64, node);
     snprintf(texts[4], sizeof *texts, "%d", stage > 0 ? world->stages[stage - 1] : 0);
-    const struct db_result *result = world_call(world, world->one, &sql_claim, 7, texts[0], texts[1], texts[2], texts[3],
-                                                NULL, NULL, stage > 0 ? texts[4] : NULL);
+    const struct db_result *result =
+        world_call(world, world->one, &sql_claim, 7, texts[0], texts[1], texts[2], texts[3], NULL,
+                   NULL, stage > 0 ? texts[4] : NULL);
     if (count != NULL) {
         *count = result != NULL ? db_rows(result) : 0;
     }
@@ -429,7 +460,9 @@ int64_t world_claim(struct world *world, int64_t node, int stage, int at_most, i
 }
 
 void world_end_lease(struct world *world, int64_t node) {
-    world_sql(world, world->eye, "update pgstage.node set lease_until = now() - interval '1 ms' where id = %" PRId64, node);
+    world_sql(world, world->eye,
+              "update pgstage.node set lease_until = now() - interval '1 ms' where id = %" PRId64,
+              node);
     world_call(world, world->eye, &sql_end_leases, 0);
 }
 
@@ -437,7 +470,8 @@ const struct db_result *world_rescue(struct world *world) {
     return world_call(world, world->one, &sql_rescue, 1, "500");
 }
 
-const struct db_result *world_release(struct world *world, int64_t node, int64_t known_task, int64_t known_claim) {
+const struct db_result *world_release(struct world *world, int64_t node, int64_t known_task,
+                                      int64_t known_claim) {
     char texts[3][32];
     snprintf(texts[0], sizeof *texts, "%" PRId64, node);
     snprintf(texts[1], sizeof *texts, known_task != 0 ? "{%" PRId64 "}" : "{}", known_task);
@@ -464,11 +498,14 @@ static void write_move(const struct world *world, const struct move *move, struc
                            move->rescues,
                            move->delay_ms};
     for (size_t i = 0; i < sizeof from_count / sizeof *from_count; i++) {
-        snprintf(out->values[from_count[i]], sizeof *out->values, "{%" PRId64 "}", numbers[from_count[i]]);
+        snprintf(out->values[from_count[i]], sizeof *out->values, "{%" PRId64 "}",
+                 numbers[from_count[i]]);
     }
     snprintf(out->values[6], sizeof *out->values, "{%s}", move->ending);
-    snprintf(out->values[11], sizeof *out->values, "{%s}", move->kind != NULL ? move->kind : "NULL");
-    snprintf(out->values[12], sizeof *out->values, "{%s}", move->reason != NULL ? move->reason : "NULL");
+    snprintf(out->values[11], sizeof *out->values, "{%s}",
+             move->kind != NULL ? move->kind : "NULL");
+    snprintf(out->values[12], sizeof *out->values, "{%s}",
+             move->reason != NULL ? move->reason : "NULL");
     snprintf(out->values[13], sizeof *out->values, "{NULL}");
     char *lists[] = {out->values[14], out->values[15], out->values[16]};
     size_t used[3] = {0};
@@ -477,9 +514,12 @@ static void write_move(const struct world *world, const struct move *move, struc
     }
     for (int k = 0; k < move->count && move->output != NULL; k++) {
         const char *comma = k > 0 ? "," : "";
-        used[0] += (size_t)snprintf(lists[0] + used[0], sizeof *out->values - used[0], "%s%" PRId64, comma, move->task);
-        used[1] += (size_t)snprintf(lists[1] + used[1], sizeof *out->values - used[1], "%s%d", comma, k);
-        used[2] += (size_t)snprintf(lists[2] + used[2], sizeof *out->values - used[2], "%s\"%s\"", comma, move->output);
+        used[0] += (size_t)snprintf(lists[0] + used[0], sizeof *out->values - used[0], "%s%" PRId64,
+                                    comma, move->task);
+        used[1] +=
+            (size_t)snprintf(lists[1] + used[1], sizeof *out->values - used[1], "%s%d", comma, k);
+        used[2] += (size_t)snprintf(lists[2] + used[2], sizeof *out->values - used[2], "%s\"%s\"",
+                                    comma, move->output);
     }
     for (int list = 0; list < 3; list++) {
         snprintf(lists[list] + used[list], sizeof *out->values - used[list], "}");
@@ -510,7 +550,8 @@ static struct verdict read_verdict(struct world *world, const struct db_result *
     return verdict;
 }
 
-struct verdict world_complete(struct world *world, struct db_sync *session, const struct move *move) {
+struct verdict world_complete(struct world *world, struct db_sync *session,
+                              const struct move *move) {
     struct move_texts texts;
     write_move(world, move, &texts);
     char *text = text_of(world, &sql_complete);
@@ -520,7 +561,8 @@ struct verdict world_complete(struct world *world, struct db_sync *session, cons
 }
 
 struct verdict world_race_complete(struct world *world, const struct move *move,
-                                   void (*meanwhile)(struct world *world, void *context), void *context) {
+                                   void (*meanwhile)(struct world *world, void *context),
+                                   void *context) {
     struct move_texts texts;
     write_move(world, move, &texts);
     return read_verdict(world, race(world, &sql_complete, meanwhile, context, 17, texts.params));
@@ -528,9 +570,13 @@ struct verdict world_race_complete(struct world *world, const struct move *move,
 
 struct row world_row(struct world *world, int64_t task) {
     struct row row = {.stage = -1};
-    const struct db_result *r = world_sql(world, world->eye,
-        "select status, stage, version, claimed_version, done_version, claim, node, step, attempt, crashes, rescues,"
-        " superseded, wish is not null, error_text is not null from pgstage.task where id = %" PRId64, task);
+    const struct db_result *r =
+        world_sql(world, world->eye,
+                  "select status, stage, version, claimed_version, done_version, claim, node, "
+                  "step, attempt, crashes, rescues,"
+                  " superseded, wish is not null, error_text is not null from pgstage.task where "
+                  "id = %" PRId64,
+                  task);
     if (r == NULL || db_rows(r) == 0) {
         return row;
     }
@@ -554,18 +600,27 @@ struct row world_row(struct world *world, int64_t task) {
 
 static bool rest_round(struct world *world) {
     bool worked = false;
-    world_sql(world, world->eye, "update pgstage.task set due_at = now() - interval '1 ms' where due_at is not null");
+    world_sql(world, world->eye,
+              "update pgstage.task set due_at = now() - interval '1 ms' where due_at is not null");
     world_call(world, world->eye, &sql_stage_due, 1, "100");
     for (int stage = 0; stage < STAGE_COUNT; stage++) {
         int count = 0;
         int64_t claim = world_claim(world, NODE_LAST, stage, 100, &count);
         for (int i = 0; i < count && world->why[0] == '\0'; i++) {
-            int64_t task = world_int(world, "select id from pgstage.task where claim = %" PRId64
-                                            " and status = 'running' limit 1", claim);
-            struct move move = {.task = task, .claim = claim, .count = 1, .first = stage, .ending = "next",
-                                .output = "1", .revision = world->revision};
+            int64_t task = world_int(world,
+                                     "select id from pgstage.task where claim = %" PRId64
+                                     " and status = 'running' limit 1",
+                                     claim);
+            struct move move = {.task = task,
+                                .claim = claim,
+                                .count = 1,
+                                .first = stage,
+                                .ending = "next",
+                                .output = "1",
+                                .revision = world->revision};
             struct verdict verdict = world_complete(world, world->one, &move);
-            world_expect(world, strcmp(verdict.answer, "accepted") == 0, "the rest was %s", verdict.answer);
+            world_expect(world, strcmp(verdict.answer, "accepted") == 0, "the rest was %s",
+                         verdict.answer);
             worked = true;
         }
     }

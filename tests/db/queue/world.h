@@ -1,8 +1,10 @@
-/* world.h - a pipeline in a database, two scripted sessions, and the statements of sql/, any of which may be mutated.
+/* world.h - a pipeline in a database, two scripted sessions, and the statements of sql/, any of
+ * which may be mutated.
  *
- * A scenario is a function over a world that says whether what it expects held. It runs as a test with the statements as
- * they are, and again with a guard removed, where it must say no. So nothing here ends the test: the first thing that is
- * not as expected, an SQL error included, is kept in `why`.
+ * A scenario is a function over a world that says whether what it expects held. It runs as a test
+ * with the statements as they are, and again with a guard removed, where it must say no. So nothing
+ * here ends the test: the first thing that is not as expected, an SQL error included, is kept in
+ * `why`.
  */
 #ifndef TESTS_WORLD_H
 #define TESTS_WORLD_H
@@ -16,7 +18,8 @@
 enum { STAGE_A, STAGE_B, STAGE_C, STAGE_COUNT };
 enum { NODE_ONE = 11, NODE_TWO = 12, NODE_LAST = 13 }; /* NODE_LAST: drives tasks to their rest */
 
-/* Replaces `from` by `to` in a statement ("complete") or in a function ("pgstage.leave"); `also` has its own pair. */
+/* Replaces `from` by `to` in a statement ("complete") or in a function ("pgstage.leave"); `also`
+ * has its own pair. */
 struct mutation {
     const char *where, *from, *to;
     const char *also_from, *also_to; /* NULL: none */
@@ -42,7 +45,8 @@ void world_close(struct world *world);
 /* Empty tables, nodes one, two and last alive, pipeline "p" with revision 1: a, b, c. */
 void world_reset(struct world *world);
 void world_forget_results(struct world *world); /* long scenarios do now and then */
-/* NULL takes the last one back. The test fails when the text to be replaced is not there exactly once. */
+/* NULL takes the last one back. The test fails when the text to be replaced is not there exactly
+ * once. */
 void world_mutate(struct world *world, const struct mutation *mutation);
 
 /* Keeps the first reason. Returns `held`. */
@@ -60,22 +64,26 @@ bool world_is_sound(struct world *world);
 /* ---- statements; NULL parameters are SQL NULL; NULL is returned when it fails ---- */
 const struct db_result *world_call(struct world *world, struct db_sync *session,
                                    const struct sql_statement *sql, int count, ...);
-const struct db_result *world_sql(struct world *world, struct db_sync *session, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-int64_t world_int(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
-const char *world_text(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
+const struct db_result *world_sql(struct world *world, struct db_sync *session, const char *format,
+                                  ...) __attribute__((format(printf, 3, 4)));
+int64_t world_int(struct world *world, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+const char *world_text(struct world *world, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 void world_script(struct world *world, struct db_sync *session, const char *sql);
 /* Fails with this SQLSTATE: no reason against the scenario. */
-bool world_fails(struct world *world, struct db_sync *session, const char *sqlstate, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+bool world_fails(struct world *world, struct db_sync *session, const char *sqlstate,
+                 const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* Starts on session one, in a thread; returns when it waits for a lock. world_join gives its result. */
+/* Starts on session one, in a thread; returns when it waits for a lock. world_join gives its
+ * result. */
 void world_begin_call(struct world *world, const struct sql_statement *sql, int count, ...);
 const struct db_result *world_join(struct world *world);
-/* Stops the statement between its snapshot and its first lock, runs `meanwhile`, and lets it go on. */
+/* Stops the statement between its snapshot and its first lock, runs `meanwhile`, and lets it go on.
+ */
 const struct db_result *world_race(struct world *world, const struct sql_statement *sql,
-                                   void (*meanwhile)(struct world *world, void *context), void *context,
-                                   int count, ...);
+                                   void (*meanwhile)(struct world *world, void *context),
+                                   void *context, int count, ...);
 
 /* ---- the protocol in short ---- */
 
@@ -88,8 +96,10 @@ int64_t world_new_claim(struct world *world);
 int64_t world_claim(struct world *world, int64_t node, int stage, int at_most, int *count);
 void world_end_lease(struct world *world, int64_t node); /* its time is over, and it is ended */
 const struct db_result *world_rescue(struct world *world);
-const struct db_result *world_release(struct world *world, int64_t node, int64_t known_task, int64_t known_claim);
-void world_revise(struct world *world, const char *stages); /* "{a,c}": a new current revision; makes missing stages */
+const struct db_result *world_release(struct world *world, int64_t node, int64_t known_task,
+                                      int64_t known_claim);
+void world_revise(struct world *world,
+                  const char *stages); /* "{a,c}": a new current revision; makes missing stages */
 
 /* One chain of complete.sql. */
 struct move {
@@ -107,9 +117,11 @@ struct verdict {
     int step, stage;             /* stage 0 ..; -1: none of ours */
 };
 
-struct verdict world_complete(struct world *world, struct db_sync *session, const struct move *move);
+struct verdict world_complete(struct world *world, struct db_sync *session,
+                              const struct move *move);
 struct verdict world_race_complete(struct world *world, const struct move *move,
-                                   void (*meanwhile)(struct world *world, void *context), void *context);
+                                   void (*meanwhile)(struct world *world, void *context),
+                                   void *context);
 
 struct row {
     char status[16];
@@ -120,7 +132,8 @@ struct row {
 };
 struct row world_row(struct world *world, int64_t task);
 
-/* Runs what is left to its end, as a fault-free node would: claim, one stage, complete; delays are over at once. */
+/* Runs what is left to its end, as a fault-free node would: claim, one stage, complete; delays are
+ * over at once. */
 void world_rest(struct world *world);
 
 #endif

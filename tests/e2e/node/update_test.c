@@ -118,11 +118,11 @@ Test(update, c21_failing_documents_do_not_hold_the_head_of_the_queue) {
     rig_write(&rig, "p.yaml", "pipeline: p\nstages:\n  - name: a\n    handler: '%L:by_payload'\n    retry: {attempts: 50, "
                               "first: 1ms, max: 1ms, backoff: constant}\n");
     cr_assert_eq(rig_run(&rig, NULL, "apply p.yaml"), 0);
-    rig_submit(&rig, "bad", 8, "{\"do\": \"crash_abort\"}");
+    rig_submit(&rig, "bad", 3, "{\"do\": \"crash_abort\"}");
     rig_submit(&rig, "good", 200, "{\"do\": \"echo\"}");
     rig_start(&rig, 0, "--lease 5s");
     rig_await(&rig, "select count(*) from pgstage.task where status = 'done'", 200);
-    rig_await(&rig, "select count(*) from pgstage.task where status = 'failed'", 8);
+    rig_await(&rig, "select count(*) from pgstage.task where status = 'failed'", 3);
 }
 
 Test(update, c04_a_node_that_does_not_know_a_stage_leaves_its_tasks_alone) {

@@ -35,7 +35,7 @@ static void finish(void) {
     unlink(lock_file);
 }
 
-TestSuite(worker_death, .init = init, .fini = finish, .timeout = 180);
+TestSuite(worker_death, .init = init, .fini = finish, .timeout = 300);
 
 static int take_lock(void) {
     int fd = open(lock_file, O_RDWR | O_CLOEXEC);

@@ -16,7 +16,7 @@ static void finish(void) {
     rig_finish(&rig);
 }
 
-TestSuite(worker_life, .fini = finish, .timeout = 60);
+TestSuite(worker_life, .fini = finish, .timeout = 180);
 
 static struct wire_bytes bytes_of(const char *text) {
     return (struct wire_bytes){text, (uint32_t)strlen(text)};

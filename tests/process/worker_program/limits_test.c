@@ -13,7 +13,7 @@ static void finish(void) {
     rig_finish(&rig);
 }
 
-TestSuite(worker_limits, .fini = finish, .timeout = 120);
+TestSuite(worker_limits, .fini = finish, .timeout = 180);
 
 static void open_with(const struct wire_hello *hello) {
     rig_start(&rig);

@@ -16,7 +16,7 @@ static void finish(void) {
     rig_finish(&rig);
 }
 
-TestSuite(worker_misbehaviour, .fini = finish, .timeout = 120);
+TestSuite(worker_misbehaviour, .fini = finish, .timeout = 300);
 
 Test(worker_misbehaviour, a_crash_shows_as_its_signal) {
     rig_open(&rig, "crash_segv");

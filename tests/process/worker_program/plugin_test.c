@@ -15,7 +15,7 @@ static void finish(void) {
     rig_finish(&rig);
 }
 
-TestSuite(worker_plugin, .fini = finish, .timeout = 60);
+TestSuite(worker_plugin, .fini = finish, .timeout = 180);
 
 static void want_refused(const char *file, const char *handler, const char *reason) {
     struct wire_hello hello = rig_hello(file, handler);

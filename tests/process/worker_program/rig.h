@@ -15,7 +15,7 @@
 #define HANDLERS TEST_BINARY_DIR "/tests/handlers/test_handlers.so"
 #define ABI_HANDLERS TEST_BINARY_DIR "/tests/handlers/abi_handlers.so"
 
-enum { DEADLINE_MS = 20000 };
+enum { DEADLINE_MS = 60000 };
 
 /* A process and the moment it ended, whoever its parent is. */
 struct watched {

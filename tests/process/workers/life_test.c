@@ -207,7 +207,7 @@ Test(life, close_lets_runs_finish) {
     struct rig *rig = rig_create("normal");
     rig->spec.workers = 2;
     rig_open_up(rig);
-    rig_start(rig, "sleep:200");
+    rig_start(rig, "sleep:3000");
     rig->ops.close(rig->pool);
     rig->ops.close(rig->pool);
     cr_assert_eq(rig->ops.room(rig->pool), 0);
@@ -262,7 +262,7 @@ Test(life, close_then_interrupt) {
     rig->spec.grace_ms = 100;
     rig_open_up(rig);
     rig_start(rig, "stubborn");
-    rig_linger(rig, 20);
+    rig_wait_log(rig, "grandchild=", 1);
     rig->ops.close(rig->pool);
     rig->ops.interrupt_all(rig->ops.context, false);
     rig_wait(rig, is_closed);

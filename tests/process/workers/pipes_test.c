@@ -75,7 +75,7 @@ Test(pipes, nothing_more_behind_a_run_that_takes_long) {
         rig_run(rig, "echo");
     }
     rig_freeze(rig);
-    rig_start(rig, "sleep:200");
+    rig_start(rig, "sleep:2000");
     cr_assert_eq(rig->ops.room(rig->pool), 63);
     rig_thaw(rig);
     rig_linger(rig, 50);
@@ -168,7 +168,7 @@ Test(pipes, nothing_else_goes_to_a_worker_with_a_run_that_is_alone) {
     for (int i = 0; i < 10; i++) {
         rig_run(rig, "echo");
     }
-    start_alone(rig, "sleep:100");
+    start_alone(rig, "sleep:3000");
     for (int i = 0; i < 20; i++) {
         rig_linger(rig, 2);
         cr_assert_eq(rig->ops.room(rig->pool), 0);

@@ -251,6 +251,18 @@ void rig_wait_room(struct rig *rig, int room) {
     rig_wait(rig, has_room);
 }
 
+static const char *wanted_text;
+
+static bool log_has_text(const struct rig *rig) {
+    return rig_count_in_log(rig, wanted_text) >= wanted;
+}
+
+void rig_wait_log(struct rig *rig, const char *text, int count) {
+    wanted_text = text;
+    wanted = count;
+    rig_wait(rig, log_has_text);
+}
+
 /* ---- runs ----------------------------------------------------------------------------------- */
 
 static enum status start(struct rig *rig, struct pool_task task, const char *key,

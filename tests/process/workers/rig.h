@@ -69,6 +69,8 @@ void rig_finish(struct rig *rig);
 void rig_wait(struct rig *rig, bool (*is_true)(const struct rig *rig));
 void rig_wait_ends(struct rig *rig, int count);
 void rig_wait_room(struct rig *rig, int room);
+/* Until the log holds the text that often. */
+void rig_wait_log(struct rig *rig, const char *text, int count);
 /* Runs the loop for as long as nothing can be awaited: to see that something does not happen. */
 void rig_linger(struct rig *rig, int64_t ms);
 

@@ -216,6 +216,14 @@ static void say_pid(const char *name, pid_t pid) {
     fprintf(stderr, "%s=%d\n", name, (int)pid);
 }
 
+/* Waits until the child left the group: the group is killed when its leader goes. */
+static void say_left(pid_t child) {
+    while (getpgid(child) == getpgid(0)) {
+        sleep_ms(1);
+    }
+    say_pid("daemon", child);
+}
+
 /* A child that left the group and keeps every descriptor open, for a minute. */
 static void fork_daemon(void) {
     pid_t child = fork();
@@ -225,7 +233,7 @@ static void fork_daemon(void) {
         sleep_ms(60000);
         _exit(0);
     }
-    say_pid("daemon", child);
+    say_left(child);
 }
 
 /* ---- what a key means ----------------------------------------------------------------------- */
@@ -320,6 +328,7 @@ static void run_stubborn(const struct wire_run *run, long argument) {
 /* TERM is ignored, and the answer comes late. */
 static void run_late(const struct wire_run *run, long ms) {
     ignore_term();
+    fprintf(stderr, "ignoring TERM\n");
     sleep_ms(ms);
     answer_text(run, "\"late\"");
 }
@@ -341,10 +350,7 @@ static void run_unreaped(const struct wire_run *run, long number) {
         sleep_ms(60000);
         _exit(0);
     }
-    say_pid("daemon", child);
-    while (getpgid(child) == getpgid(0)) {
-        sleep_ms(1);
-    }
+    say_left(child);
     die_of((int)number);
 }
 

@@ -59,7 +59,6 @@ struct fake_pools {
     int depth;
     int64_t latency_ms, restart_ms, lease_end_ms;
     bool frozen, workers_frozen, dead;
-    int deliveries; /* events that are to come for all of it */
 };
 
 static int64_t now_of(const struct fake_pools *pools) {
@@ -145,7 +144,6 @@ void fake_pools_flush(struct fake_pools *pools) {
 
 static void on_deliver(void *context) {
     struct fake_pools *pools = context;
-    pools->deliveries--;
     if (!pools->frozen && !list_is_empty(&pools->outbox)) {
         tell(LIST_ENTRY(pools->outbox.next, struct message, link));
     }
@@ -157,7 +155,6 @@ static struct message *post(struct pool *pool, enum news news) {
     m->news = news;
     m->pool = pool;
     list_append(&pools->outbox, &m->link);
-    pools->deliveries++;
     fake_time_call(pools->time, draw(pools, pools->latency_ms), on_deliver, pools);
     return m;
 }
@@ -244,7 +241,6 @@ static void restart(struct pool *pool, struct slot *slot) {
     slot->fresh = true;
     slot->exclusive = false;
     slot->up_at_ms = now_of(pools) + pools->restart_ms;
-    pools->deliveries++;
     fake_time_call(pools->time, pools->restart_ms, on_slot_up, pools);
 }
 
@@ -279,15 +275,13 @@ static void finish(struct job *job, enum pool_end end) {
 static void on_due(void *context) {
     struct job *job = context;
     job->events--;
-    if (!job->over && job->pool->pools->workers_frozen) {
-        job->stalled = true;
-        return;
-    }
     if (job->over) {
         free_job_if_done(job);
-        return;
+    } else if (job->pool->pools->workers_frozen) {
+        job->stalled = true;
+    } else {
+        finish(job, job->plan.end);
     }
-    finish(job, job->plan.end);
 }
 
 static void on_killed(void *context) {
@@ -366,7 +360,6 @@ static void give_waiting(struct pool *pool) {
 
 static void on_slot_up(void *context) {
     struct fake_pools *pools = context;
-    pools->deliveries--;
     LIST_EACH(link, &pools->pools) {
         struct pool *pool = LIST_ENTRY(link, struct pool, link);
         if (!pool->closing && !pools->dead) {
@@ -437,7 +430,7 @@ static enum status start(struct pool *pool, const struct pool_task *task, struct
     if (pool->closing || pool->pools->dead) {
         return error_set(err, STATUS_UNAVAILABLE, "fake: closing");
     }
-    if (task->payload.length > 1000) {
+    if (task->payload.length > FAKE_TASK_MAX_BYTES) {
         return error_set(err, STATUS_INVALID, "fake: too large");
     }
     if (task->alone) {
@@ -523,7 +516,6 @@ static void watch_lease(struct fake_pools *pools) {
 
 static void on_lease_end(void *context) {
     struct fake_pools *pools = context;
-    pools->deliveries--;
     watch_lease(pools);
 }
 
@@ -531,7 +523,6 @@ static void set_lease_end(void *context, int64_t lease_end_ms) {
     struct fake_pools *pools = context;
     pools->lease_end_ms = lease_end_ms;
     if (lease_end_ms != INT64_MAX && lease_end_ms > now_of(pools)) {
-        pools->deliveries++;
         fake_time_call(pools->time, lease_end_ms - now_of(pools), on_lease_end, pools);
     }
 }
@@ -575,6 +566,14 @@ static const struct workers_ops operations = {
 
 /* ---- life --------------------------------------------------------------------------------------------------------- */
 
+static void free_pools(void *object) {
+    struct fake_pools *pools = object;
+    LIST_EACH_SAFE(link, after, &pools->jobs) {
+        free_job(LIST_ENTRY(link, struct job, all));
+    }
+    free(pools);
+}
+
 struct fake_pools *fake_pools_create(struct fake_time *time, uint64_t seed, const struct fake_pools_hooks *hooks) {
     struct fake_pools *pools = mem_alloc(sizeof *pools);
     pools->time = time;
@@ -588,6 +587,7 @@ struct fake_pools *fake_pools_create(struct fake_time *time, uint64_t seed, cons
     list_init(&pools->pools);
     list_init(&pools->jobs);
     list_init(&pools->outbox);
+    fake_time_own(time, pools, free_pools);
     return pools;
 }
 
@@ -601,20 +601,94 @@ void fake_pools_set(struct fake_pools *pools, int depth, int64_t latency_ms, int
     pools->restart_ms = restart_ms;
 }
 
-static void forget(void *context) {
-    struct fake_pools *pools = context;
-    if (--pools->deliveries == 0) {
-        free(pools);
+/* Events may still be to come for it. */
+void fake_pools_destroy(struct fake_pools *pools) {
+    REQUIRE(list_is_empty(&pools->pools) && list_is_empty(&pools->outbox));
+    pools->dead = true;
+}
+
+void fake_pools_park(struct fake_pools *pools, const char *stage) {
+    LIST_EACH(link, &pools->pools) {
+        struct pool *pool = LIST_ENTRY(link, struct pool, link);
+        if (strcmp(pool->stage, stage) == 0) {
+            pool->parked = true;
+            while (!list_is_empty(&pool->waiting)) {
+                report(LIST_ENTRY(pool->waiting.next, struct job, link), POOL_RETURNED);
+            }
+            post(pool, NEWS_CHANGED);
+        }
     }
 }
 
-/* Events that are still to come for it find nothing to do; the last one frees it. */
-void fake_pools_destroy(struct fake_pools *pools) {
-    REQUIRE(list_is_empty(&pools->pools) && list_is_empty(&pools->outbox));
-    LIST_EACH_SAFE(link, after, &pools->jobs) {
+static struct job *find_live(const struct fake_pools *pools, const char *key) {
+    LIST_EACH(link, &pools->jobs) {
         struct job *job = LIST_ENTRY(link, struct job, all);
-        REQUIRE(job->over);
+        if (job->begun && !job->over && strcmp(job->run.key, key) == 0) {
+            return job;
+        }
     }
+    return NULL;
+}
+
+void fake_pools_end(struct fake_pools *pools, const char *key, enum pool_end end, const char *output) {
+    struct job *job = find_live(pools, key);
+    REQUIRE(job != NULL);
+    if (output != NULL) {
+        free((char *)(uintptr_t)job->plan.output);
+        job->plan.output = mem_copy_string(output);
+    }
+    finish(job, end);
+}
+
+int fake_pools_live(const struct fake_pools *pools) {
+    int count = 0;
+    LIST_EACH(link, &pools->jobs) {
+        const struct job *job = LIST_ENTRY(link, struct job, all);
+        count += job->begun && !job->over;
+    }
+    return count;
+}
+
+bool fake_pools_is_live(const struct fake_pools *pools, const char *key) {
+    return find_live(pools, key) != NULL;
+}
+
+static void go_on(struct fake_pools *pools) {
+    watch_lease(pools);
+    LIST_EACH(link, &pools->jobs) {
+        struct job *job = LIST_ENTRY(link, struct job, all);
+        if (job->stalled) {
+            job->stalled = false;
+            call_job(job, 0, on_due);
+        }
+    }
+}
+
+void fake_pools_freeze(struct fake_pools *pools, bool frozen, bool workers_too) {
+    pools->frozen = frozen;
+    bool stood = pools->workers_frozen;
+    pools->workers_frozen = frozen && workers_too;
+    if (stood && !pools->workers_frozen) {
+        go_on(pools);
+    }
+    if (!frozen) {
+        fake_pools_flush(pools);
+    }
+}
+
+void fake_pools_kill(struct fake_pools *pools) {
     pools->dead = true;
-    (void)forget;
+    pools->frozen = pools->workers_frozen = false;
+    LIST_EACH(link, &pools->pools) {
+        struct pool *pool = LIST_ENTRY(link, struct pool, link);
+        while (!list_is_empty(&pool->waiting)) {
+            report(LIST_ENTRY(pool->waiting.next, struct job, link), POOL_INTERRUPTED);
+        }
+        for (int i = 0; i < pool->slot_count; i++) {
+            while (!list_is_empty(&pool->slots[i].pipe)) {
+                report(LIST_ENTRY(pool->slots[i].pipe.next, struct job, link), POOL_INTERRUPTED);
+            }
+        }
+    }
+    fake_pools_flush(pools);
 }

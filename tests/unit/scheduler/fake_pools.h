@@ -10,6 +10,8 @@
 #include "fake_time.h"
 #include "ports/workers.h"
 
+enum { FAKE_TASK_MAX_BYTES = 24 }; /* a larger payload cannot be given to a worker */
+
 struct fake_pools;
 
 struct fake_run { /* texts are NULL when absent */

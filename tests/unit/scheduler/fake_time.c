@@ -13,12 +13,21 @@ struct fake_event {
     void *context;
 };
 
+struct fake_owned {
+    void *object;
+    void (*destroy)(void *object);
+};
+
 void fake_time_init(struct fake_time *time, int64_t now_ms) {
     *time = (struct fake_time){.now_ms = now_ms};
 }
 
 void fake_time_finish(struct fake_time *time) {
     free(time->heap);
+    for (size_t i = 0; i < time->owned_count; i++) {
+        time->owned[i].destroy(time->owned[i].object);
+    }
+    free(time->owned);
     *time = (struct fake_time){0};
 }
 
@@ -53,6 +62,14 @@ void fake_time_call(struct fake_time *time, int64_t after_ms, void (*call)(void 
         swap(&time->heap[i], &time->heap[(i - 1) / 2]);
         i = (i - 1) / 2;
     }
+}
+
+void fake_time_own(struct fake_time *time, void *object, void (*destroy)(void *object)) {
+    if (time->owned_count == time->owned_capacity) {
+        time->owned_capacity = time->owned_capacity == 0 ? 16 : time->owned_capacity * 2;
+        time->owned = mem_resize(time->owned, time->owned_capacity, sizeof *time->owned);
+    }
+    time->owned[time->owned_count++] = (struct fake_owned){object, destroy};
 }
 
 int64_t fake_time_next(const struct fake_time *time) {
