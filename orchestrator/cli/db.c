@@ -88,7 +88,8 @@ static __attribute__((noreturn)) void become_psql(const struct args *args, const
         argv[count++] = mem_copy_string("--dbname");
         argv[count++] = rest;
     }
-    for (int i = 1; i < args->count; i++) {
+    int first = args->count > 1 && strcmp(args->positional[1], "--") == 0 ? 2 : 1;
+    for (int i = first; i < args->count; i++) {
         argv[count++] = args->positional[i];
     }
     execvp("psql", argv);

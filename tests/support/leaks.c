@@ -1,8 +1,10 @@
-/* leaks.c - makes the leak checker's verdict that of the tests: part of every test program, see pgstage_test.
+/* leaks.c - makes the leak checker's verdict that of the tests: part of every test program, see
+ * pgstage_test.
  *
- * Criterion runs each test in a process of its own, and does not look at how that process ends after the test's last line,
- * unless it is by a signal. Its parent process runs no test and leaks some bytes of its own, which are excused there only:
- * its children know by a variable what they are to run. Without sanitizers nobody calls these.
+ * Criterion runs each test in a process of its own, and does not look at how that process ends
+ * after the test's last line, unless it is by a signal. Its parent process runs no test and leaks
+ * some bytes of its own, which are excused there only: its children know by a variable what they
+ * are to run. Without sanitizers nobody calls these.
  */
 #include "support/leaks.h"
 

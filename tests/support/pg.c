@@ -480,7 +480,8 @@ char *pg_new_database(void) {
 static void migrate(const char *url) {
     struct error err = ERROR_NONE;
     struct db_sync *db = NULL;
-    if (sync_open(url, "template", &db, &err) != STATUS_OK || migrate_up(db, NULL, &err) != STATUS_OK) {
+    if (sync_open(url, "template", &db, &err) != STATUS_OK ||
+        migrate_up(db, NULL, &err) != STATUS_OK) {
         die("migrating: %s", err.text);
     }
     sync_close(db);

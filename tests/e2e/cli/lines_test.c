@@ -101,7 +101,7 @@ Test(lines, a_bad_one_is_named) {
          "l:2: unknown field 'whatsoever'; a line has key, payload, updated_at, priority and run_at"},
         {"{\"key\": \"a\\u0000\"}", "l:2:17: \\u0000 cannot be stored: text in PostgreSQL has no NUL"},
         {"{\"key\": \"a\", \"payload\": \"\\udc00\"}",
-         "l:2:31: half of a surrogate pair stands alone: it is not text"},
+         "l:2:32: half of a surrogate pair stands alone: it is not text"},
         {"{\"key\": \"\xE4\"}", "l:2:9: not UTF-8"},
         {"{\"key\": \"a\", \"payload\": 1e999}", "l:2:29: a number is too large"},
         {"{\"key\": \"a\", \"priority\": 1.5}", "l:2: the priority is not a whole number of 32 bits"},

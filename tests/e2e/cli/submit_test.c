@@ -47,11 +47,11 @@ Test(submit, refuses_what_is_not_storable_json) {
     cli_refuses(2, "p.json:2:6: ':' expected near '2'", "submit lib a --payload @p.json");
     write_file("p.json", "");
     cli_refuses(2, "p.json:1:1: empty: a JSON value is wanted", "submit lib a --payload @p.json");
-    cli_refuses(2, "--payload:1:15: \\u0000 cannot be stored: text in PostgreSQL has no NUL",
+    cli_refuses(2, "--payload:1:16: \\u0000 cannot be stored: text in PostgreSQL has no NUL",
                 "submit lib a --payload '{\"t\": \"a\\u0000b\"}'");
-    cli_refuses(2, "--payload:1:14: half of a surrogate pair stands alone: it is not text",
+    cli_refuses(2, "--payload:1:16: half of a surrogate pair stands alone: it is not text",
                 "submit lib a --payload '{\"t\": \"a\\ud800b\"}'");
-    cli_refuses(2, "--payload:1:19: half of a surrogate pair stands alone: it is not text",
+    cli_refuses(2, "--payload:1:21: half of a surrogate pair stands alone: it is not text",
                 "submit lib a --payload '{\"t\": \"a\\ud800\\u0041\"}'");
     cli_refuses(2, "--payload:1:7: not UTF-8", "submit lib a --payload \"$(printf '{\"t\": \"\\300\\257\"}')\"");
     cli_refuses(2, "--payload:1:7: not UTF-8", "submit lib a --payload \"$(printf '{\"t\": \"\\344\"}')\"");
@@ -94,6 +94,8 @@ Test(submit, names_the_pipeline_that_may_be_meant) {
     cli_refuses(2, "pgstage: there is no pipeline '\\x1b[31m'; there are lib", "submit \"$(printf '\\033[31m')\" a");
 }
 
-Test(submit, without_any_pipeline_it_says_how_to_make_one, .init = cli_begin) {
+TestSuite(submit_at_first, .init = cli_begin, .fini = cli_end, .timeout = 60);
+
+Test(submit_at_first, it_says_how_to_make_a_pipeline) {
     cli_refuses(2, "pgstage: there is no pipeline 'lib', nor any other; register one: pgstage apply FILE", "submit lib a");
 }

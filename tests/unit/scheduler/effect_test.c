@@ -13,12 +13,10 @@ static const struct rig_stage queues[] = {RIG_HANDLER(1), RIG_QUEUES_SQL(1), RIG
 static void two_in_one(enum fake_fate fate) {
     struct rig rig;
     rig_init(&rig, 3, queues);
+    rig.script = (struct fake_script){.fate = fate, .before_ms = 15, .away_ms = 100};
+    rig.script_begin = 'b';
     rig_start(&rig);
     rig_submit(&rig, "k");
-    while (rig.run_count < 2) {
-        rig_run(&rig, 1);
-    }
-    fake_client_script(rig.client, FAKE_TICK, (struct fake_script){.fate = fate, .before_ms = 15, .away_ms = 100});
     rig_until(&rig, "k", FAKE_DONE);
     rig_expect_done(&rig, "k");
     cr_assert_eq(rig.effects_run, 1);
@@ -39,13 +37,12 @@ Test(effect, carries_the_whole_chain_also_when_a_part_is_in_already) {
 Test(effect, waits_for_the_tick_that_names_its_task) {
     struct rig rig;
     rig_init(&rig, 3, queues);
+    rig.script = (struct fake_script){.before_ms = 200, .after_ms = 100};
+    rig.script_begin = 'b';
     rig_start(&rig);
     rig_submit(&rig, "k");
-    while (rig.run_count < 2) {
-        rig_run(&rig, 1);
-    }
-    fake_client_script(rig.client, FAKE_TICK, (struct fake_script){.before_ms = 200, .after_ms = 100});
     rig_run(&rig, 100);
+    cr_assert(rig.runs[1].over);
     cr_assert_eq(fake_client_sent(rig.client, FAKE_EFFECTS), 0);
     rig_until(&rig, "k", FAKE_DONE);
     rig_expect_done(&rig, "k");

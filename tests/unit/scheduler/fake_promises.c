@@ -1,6 +1,6 @@
 /* fake_promises.c - what the protocol asks of a client whatever the store answers: checked at each call it sends.
  *
- * A task is named by one call at a time. An end that was sent, and of which nobody knows whether it was committed, is sent
+ * A claim of a task is named by one call at a time. An end that was sent, and of which nobody knows whether it was committed, is sent
  * again as it was.
  */
 #include <stdlib.h>
@@ -9,14 +9,18 @@
 #include "base/memory.h"
 #include "fake_client.h"
 
-static bool call_names(const struct fake_call *call, int64_t task) {
+static bool is_same_claim(const struct store_chain *a, const struct store_chain *b) {
+    return a->task == b->task && a->claim == b->claim;
+}
+
+static bool call_names(const struct fake_call *call, const struct store_chain *chain) {
     for (int i = 0; i < call->tick.chain_count; i++) {
-        if (call->tick.chains[i].task == task) {
+        if (is_same_claim(&call->tick.chains[i], chain)) {
             return true;
         }
     }
     for (int i = 0; i < call->effects.count; i++) {
-        if (call->effects.effects[i].chain.task == task) {
+        if (is_same_claim(&call->effects.effects[i].chain, chain)) {
             return true;
         }
     }
@@ -57,7 +61,7 @@ static void check_end(struct fake_client *client, const struct store_chain *chai
 static void check_chain(struct fake_client *client, const struct fake_call *sent, const struct store_chain *chain) {
     LIST_EACH(link, &client->calls) {
         const struct fake_call *other = LIST_ENTRY(link, struct fake_call, link);
-        if (other != sent && !other->answered && call_names(other, chain->task)) {
+        if (other != sent && !other->answered && call_names(other, chain)) {
             store_broken(client->store, "task %lld is named by two calls at a time", (long long)chain->task);
         }
     }

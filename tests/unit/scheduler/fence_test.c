@@ -101,12 +101,10 @@ Test(fence, a_chain_that_has_grown_is_sent_again_whole) {
     for (size_t i = 0; i < sizeof fates / sizeof fates[0]; i++) {
         struct rig rig;
         rig_init(&rig, 3, stages);
+        rig.script = (struct fake_script){.fate = fates[i], .before_ms = 15, .away_ms = 50};
+        rig.script_begin = 'b';
         rig_start(&rig);
         rig_submit(&rig, "k");
-        while (rig.run_count < 2) {
-            rig_run(&rig, 1);
-        }
-        fake_client_script(rig.client, FAKE_TICK, (struct fake_script){.fate = fates[i], .before_ms = 15, .away_ms = 50});
         rig_until(&rig, "k", FAKE_DONE);
         rig_expect_done(&rig, "k");
         cr_assert_eq(rig.run_count, 3, "nothing ran twice");

@@ -32,6 +32,13 @@ static int stage_of(const struct rig *rig, const char *name) {
     return -1;
 }
 
+static void script_tick(struct rig *rig, char *when, const char *stage) {
+    if (*when == stage[0]) {
+        fake_client_script(rig->client, FAKE_TICK, rig->script);
+        *when = 0;
+    }
+}
+
 static struct fake_plan on_begin(void *context, const struct fake_run *run) {
     struct rig *rig = context;
     for (int i = 0; i < rig->run_count; i++) {
@@ -39,6 +46,7 @@ static struct fake_plan on_begin(void *context, const struct fake_run *run) {
         cr_assert(other->over || strcmp(other->key, run->key) != 0, "two handlers of %s at a time", run->key);
     }
     cr_assert_lt(rig->run_count, RIG_RUNS_MAX);
+    script_tick(rig, &rig->script_begin, run->stage);
     struct rig_run *kept = &rig->runs[rig->run_count++];
     *kept = (struct rig_run){.version = run->version,
                              .began_ms = rig->time.now_ms,
@@ -65,6 +73,7 @@ static void on_over(void *context, const struct fake_run *run) {
             rig->runs[i].over_ms = rig->time.now_ms;
         }
     }
+    script_tick(rig, &rig->script_over, run->stage);
 }
 
 static void on_told(void *context, const struct fake_run *run, bool cancelled, bool superseded) {
@@ -312,6 +321,14 @@ int rig_runs_of(const struct rig *rig, const char *stage, const char *key) {
     int count = 0;
     for (int i = 0; i < rig->run_count; i++) {
         count += strcmp(rig->runs[i].stage, stage) == 0 && (key == NULL || strcmp(rig->runs[i].key, key) == 0);
+    }
+    return count;
+}
+
+int rig_runs_at(const struct rig *rig, const char *stage, int64_t version) {
+    int count = 0;
+    for (int i = 0; i < rig->run_count; i++) {
+        count += strcmp(rig->runs[i].stage, stage) == 0 && rig->runs[i].version == version;
     }
     return count;
 }

@@ -55,6 +55,9 @@ struct rig {
     struct fake_plan (*decide)(struct rig *rig, const struct fake_run *run, struct fake_plan usual);
     /* What the statements of an effect come to. */
     enum status (*run_sql)(struct rig *rig, const struct fake_row *row, const struct store_effect *effect);
+    /* Set for the next tick once stage `script_begin` begins to run, or `script_over` has run. 0: not. */
+    char script_begin, script_over;
+    struct fake_script script;
     int overlaps_allowed;
     struct rig_run runs[RIG_RUNS_MAX];
     int run_count;
@@ -82,6 +85,7 @@ struct fake_row *rig_submit(struct rig *rig, const char *key);
 struct fake_row *rig_row(struct rig *rig, const char *key);
 int rig_stage_id(int index);
 int rig_runs_of(const struct rig *rig, const char *stage, const char *key); /* key NULL: any */
+int rig_runs_at(const struct rig *rig, const char *stage, int64_t version);
 const struct rig_run *rig_last_run(const struct rig *rig, const char *stage);
 /* Calls of a kind within that time. */
 int rig_count_calls(struct rig *rig, enum fake_kind kind, int64_t for_ms);

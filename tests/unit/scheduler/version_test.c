@@ -92,7 +92,7 @@ static void finish_once(int stage_count, const struct rig_stage *stages, enum fa
         cr_assert_lt(rig.time.now_ms, 20000, "it was never finished");
     }
     cr_assert_eq(row->done_version, 1);
-    cr_assert_eq(rig_runs_of(&rig, "a", NULL), 1);
+    cr_assert_eq(rig_runs_at(&rig, "a", 1), 1);
     cr_assert_eq(rig.told_superseded, 0, "a run that shall be finished is not told to give up");
     for (int i = 0; i < stage_count; i++) {
         cr_assert_eq(fake_row_output(row, rig_stage_id(i))->version, 1);
@@ -127,11 +127,11 @@ Test(version, what_is_finished_starts_an_sql_stage_when_its_predecessor_is_commi
     rig_submit(&rig, "k")->superseded = 3;
     rig_run(&rig, 100);
     rig_submit(&rig, "k");
-    while (rig.run_count == 0 || !rig.runs[0].over) {
-        fake_client_script(rig.client, FAKE_TICK, (struct fake_script){.before_ms = 0});
+    rig.script = (struct fake_script){.before_ms = 300};
+    rig.script_over = 'a';
+    while (rig.script_over != 0) {
         rig_run(&rig, 1);
     }
-    fake_client_script(rig.client, FAKE_TICK, (struct fake_script){.before_ms = 300});
     rig_run(&rig, 200);
     cr_assert_eq(fake_client_sent(rig.client, FAKE_EFFECTS), 0);
     rig_until(&rig, "k", FAKE_DONE);
