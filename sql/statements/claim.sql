@@ -19,8 +19,7 @@ with picked as materialized (
     update pgstage.task t
        set status = 'running', ready_stage = null, claim = $3::bigint, step = 0, node = $4::bigint,
            claimed_version = t.version, begin_time = pgstage.now(), updated = pgstage.now()
-      from picked
-     where t.id = picked.id
+     where t.id = any (array(select p.id from picked p))
     returning t.id, t.version, t.key, t.payload, t.priority, t.ready_at, t.attempt, t.crashes, t.rescues,
               t.superseded, t.task_updated_at, t.pipeline
 ), batch as (

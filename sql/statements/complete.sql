@@ -104,7 +104,7 @@ with input as materialized (
            end_time = case when s.new_status in ('done', 'failed', 'cancelled') then pgstage.now() end,
            updated = pgstage.now()
       from settled s
-     where t.id = s.task
+     where t.id = s.task and t.id = any (array(select l.id from locked l))
     returning t.id
 ), made as (
     insert into pgstage.output as o (task, stage, version, value)

@@ -8,17 +8,20 @@ with held as materialized (
        and not exists (select 1 from unnest($2::bigint[], $3::bigint[]) k(task, claim)
                         where k.task = u.task and k.claim = b.claim)
 ), locked as materialized (
-    select t.id, t.pipeline, t.stage as old_stage, t.run_at, l.status, l.stage,
-           t.version <> t.claimed_version and t.wish is null as afresh
+    select t.*
       from held h
-      join pgstage.task t on t.id = h.task
+      cross join lateral (
+          select t.id, t.pipeline, t.stage, t.version, t.claimed_version, t.wish, t.run_at
+            from pgstage.task t
+           where t.id = h.task and t.status = 'running' and t.claim = h.claim and t.node = $1::bigint
+             for update of t skip locked) t
+), settled as materialized (
+    select k.id, k.pipeline, k.stage as old_stage, k.run_at,
+           k.version <> k.claimed_version and k.wish is null as afresh, l.status, l.stage
+      from locked k
       cross join lateral (select pgstage.stage_order(p.id, p.revision) as stages
-                            from pgstage.pipeline p where p.id = t.pipeline) o
-      cross join lateral pgstage.leave(t.wish, t.version <> t.claimed_version, t.run_at, 'ready', t.stage,
-                                       o.stages[1]) l
-     where t.status = 'running' and t.claim = h.claim and t.node = $1::bigint
-     order by t.id
-       for update of t skip locked
+                            from pgstage.pipeline p where p.id = k.pipeline) o
+      cross join lateral pgstage.leave(k.wish, k.version <> k.claimed_version, k.run_at, 'ready', k.stage, o.stages[1]) l
 ), released as (
     update pgstage.task t
        set status = k.status, stage = k.stage,
@@ -32,14 +35,14 @@ with held as materialized (
            crashes = case when k.afresh then 0 else t.crashes end,
            rescues = case when k.afresh then 0 else t.rescues end,
            error_text = case when k.afresh then null else t.error_text end
-      from locked k
+      from settled k
      where t.id = k.id
     returning t.id
 ), counted as (
     insert into pgstage.task_count_delta (pipeline, stage, status, n)
     select d.pipeline, d.stage, d.status, sum(d.n)
-      from (select k.pipeline, k.old_stage as stage, 'running' as status, -1 as n from locked k
-            union all select k.pipeline, k.stage, k.status, 1 from locked k) d
+      from (select k.pipeline, k.old_stage as stage, 'running' as status, -1 as n from settled k
+            union all select k.pipeline, k.stage, k.status, 1 from settled k) d
      group by d.pipeline, d.stage, d.status having sum(d.n) <> 0
 )
 select id from released order by id;

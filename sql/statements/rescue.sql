@@ -1,25 +1,30 @@
 -- Takes tasks back from nodes whose lease has ended, and from nodes that are no longer known. Repeats status, claim and
--- the ended lease under the row's lock. A task whose node was lost ten times is quarantined.
+-- the ended lease under the row's lock. A task whose node was lost ten times is quarantined. (Rows are looked up one by one,
+-- in a lateral join that cannot be flattened, so that no estimate makes the planner scan the table for them.)
 -- $1 int: at most      columns: id, status
 with orphaned as materialized (
     select b.claim, u.task
       from pgstage.claim_batch b cross join unnest(b.ids) u(task)
      where not exists (select 1 from pgstage.node n where n.id = b.node and not n.ended)
 ), locked as materialized (
-    select t.id, t.pipeline, t.stage as old_stage, t.rescues, t.attempt, t.claimed_version, t.run_at,
-           t.version <> t.claimed_version and t.wish is null as afresh, l.status, l.stage
+    select t.*
       from orphaned h
-      join pgstage.task t on t.id = h.task
-      cross join lateral (select pgstage.stage_order(p.id, p.revision) as stages
-                            from pgstage.pipeline p where p.id = t.pipeline) o
-      cross join lateral pgstage.leave(t.wish, t.version <> t.claimed_version, t.run_at,
-                                       case when t.rescues >= 9 then 'failed' else 'ready' end,
-                                       t.stage, o.stages[1]) l
-     where t.status = 'running' and t.claim = h.claim
-       and not exists (select 1 from pgstage.node n where n.id = t.node and not n.ended)
-     order by t.id
+      cross join lateral (
+          select t.id, t.pipeline, t.stage, t.node, t.version, t.claimed_version, t.wish, t.run_at, t.rescues, t.attempt
+            from pgstage.task t
+           where t.id = h.task and t.status = 'running' and t.claim = h.claim
+             and not exists (select 1 from pgstage.node n where n.id = t.node and not n.ended)
+             for update of t skip locked) t
      limit $1::int
-       for update of t skip locked
+), settled as materialized (
+    select k.id, k.pipeline, k.stage as old_stage, k.attempt, k.claimed_version, k.run_at,
+           k.version <> k.claimed_version and k.wish is null as afresh, l.status, l.stage
+      from locked k
+      cross join lateral (select pgstage.stage_order(p.id, p.revision) as stages
+                            from pgstage.pipeline p where p.id = k.pipeline) o
+      cross join lateral pgstage.leave(k.wish, k.version <> k.claimed_version, k.run_at,
+                                       case when k.rescues >= 9 then 'failed' else 'ready' end,
+                                       k.stage, o.stages[1]) l
 ), rescued as (
     update pgstage.task t
        set status = k.status, stage = k.stage,
@@ -35,19 +40,19 @@ with orphaned as materialized (
            error_text = case when k.afresh then null
                              when k.status = 'failed' then 'quarantined: its node was lost ten times while it ran'
                              else t.error_text end
-      from locked k
+      from settled k
      where t.id = k.id
     returning t.id, t.status, t.stage
 ), noted as (
     insert into pgstage.failure (task, stage, version, attempt, kind, error_text)
     select k.id, k.old_stage, k.claimed_version, k.attempt, 'quarantine',
            'its node was lost ten times while it ran'
-      from locked k where k.status = 'failed'
+      from settled k where k.status = 'failed'
 ), counted as (
     insert into pgstage.task_count_delta (pipeline, stage, status, n)
     select d.pipeline, d.stage, d.status, sum(d.n)
-      from (select k.pipeline, k.old_stage as stage, 'running' as status, -1 as n from locked k
-            union all select k.pipeline, k.stage, k.status, 1 from locked k) d
+      from (select k.pipeline, k.old_stage as stage, 'running' as status, -1 as n from settled k
+            union all select k.pipeline, k.stage, k.status, 1 from settled k) d
      group by d.pipeline, d.stage, d.status having sum(d.n) <> 0
 ), woken as (
     select pgstage.wake(array_agg(distinct r.stage)) from rescued r having count(*) > 0

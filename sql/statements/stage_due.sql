@@ -10,7 +10,7 @@ with due as materialized (
     update pgstage.task t
        set status = 'ready', ready_stage = t.stage, ready_at = due.due_at, due_at = null, updated = pgstage.now()
       from due
-     where t.id = due.id and t.status = 'delayed'
+     where t.id = due.id and t.status = 'delayed' and t.id = any (array(select d.id from due d))
     returning t.pipeline, t.stage
 ), counted as (
     insert into pgstage.task_count_delta (pipeline, stage, status, n)

@@ -238,15 +238,15 @@ Test(store_duties, is_woken_by_a_submit_and_by_each_reconnect) {
     rig_submit(rig, "k", "1");
     rig_wait(rig, &rig->woken, woken + 1);
     woken = rig->woken;
-    rig_exec(rig, "select pg_terminate_backend(pid) from pg_stat_activity where application_name = "
-                  "'pgstage watch'");
+    rig_exec(rig, "select pg_terminate_backend(pid) from pg_stat_activity where "
+                  "application_name = 'pgstage watch' and datname = current_database()");
     rig_wait(rig, &rig->woken, woken + 1);
     woken = rig->woken;
     rig_submit(rig, "k2", "1");
     rig_wait(rig, &rig->woken, woken + 1);
     int ready = rig->ready;
-    rig_exec(rig, "select pg_terminate_backend(pid) from pg_stat_activity where application_name = "
-                  "'pgstage ledger'");
+    rig_exec(rig, "select pg_terminate_backend(pid) from pg_stat_activity where "
+                  "application_name = 'pgstage ledger' and datname = current_database()");
     rig_wait(rig, &rig->ready, ready + 1);
     cr_assert(rig->ops.tick_ready(rig->ops.context));
     rig_close(rig);

@@ -64,6 +64,9 @@ bool world_is_sound(struct world *world);
 /* ---- statements; NULL parameters are SQL NULL; NULL is returned when it fails ---- */
 const struct db_result *world_call(struct world *world, struct db_sync *session,
                                    const struct sql_statement *sql, int count, ...);
+const struct db_result *world_call_with(struct world *world, struct db_sync *session,
+                                        const struct sql_statement *sql, int count,
+                                        const struct db_param *params);
 const struct db_result *world_sql(struct world *world, struct db_sync *session, const char *format,
                                   ...) __attribute__((format(printf, 3, 4)));
 int64_t world_int(struct world *world, const char *format, ...)
@@ -84,6 +87,10 @@ const struct db_result *world_join(struct world *world);
 const struct db_result *world_race(struct world *world, const struct sql_statement *sql,
                                    void (*meanwhile)(struct world *world, void *context),
                                    void *context, int count, ...);
+
+const struct db_result *world_race_with(struct world *world, const struct sql_statement *sql,
+                                        void (*meanwhile)(struct world *world, void *context),
+                                        void *context, int count, const struct db_param *params);
 
 /* ---- the protocol in short ---- */
 

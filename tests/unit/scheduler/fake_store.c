@@ -106,7 +106,7 @@ int fake_store_define(struct fake_store *store, int pipeline, int stage_count, c
 /* ---- what people do ---------------------------------------------------------------------------------------------- */
 
 void store_wake(struct fake_store *store, int stage) {
-    if (store->busy_until_ms[stage] >= store_now(store)) {
+    if (store->muted || store->busy_until_ms[stage] >= store_now(store)) {
         return;
     }
     LIST_EACH(link, &store->clients) {
@@ -175,6 +175,10 @@ void fake_store_retry(struct fake_store *store, struct fake_row *row) {
 void fake_store_pause(struct fake_store *store, int stage, bool paused) {
     REQUIRE(stage < FAKE_PAUSES_MAX);
     store->paused[stage] = paused;
+}
+
+void fake_store_mute(struct fake_store *store, bool muted) {
+    store->muted = muted;
 }
 
 void fake_store_lock(struct fake_store *store, struct fake_row *row, int64_t for_ms) {

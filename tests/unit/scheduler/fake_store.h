@@ -66,6 +66,7 @@ struct fake_row *fake_store_submit(struct fake_store *store, int pipeline, const
 void fake_store_cancel(struct fake_store *store, struct fake_row *row);
 void fake_store_retry(struct fake_store *store, struct fake_row *row);
 void fake_store_pause(struct fake_store *store, int stage, bool paused);
+void fake_store_mute(struct fake_store *store, bool muted); /* NOTIFY does not get through */
 void fake_store_lock(struct fake_store *store, struct fake_row *row, int64_t for_ms);
 
 /* ---- looks ------------------------------------------------------------------------------------------------------- */

@@ -42,6 +42,7 @@ struct fake_store {
     struct fake_pipeline pipelines[FAKE_PIPELINES_MAX];
     bool paused[FAKE_PAUSES_MAX];             /* by stage id */
     int64_t busy_until_ms[FAKE_PAUSES_MAX];
+    bool muted;
     struct list batches;
     struct fake_node *nodes;
     int node_count, node_capacity;
