@@ -102,6 +102,10 @@ static void fill_options(const struct command *command, struct option options[AR
 
 static enum exit_status take_option(struct args *args, int code, char **argv, bool *help) {
     if (code >= CODE_FIRST_OPTION) {
+        int index = code - CODE_FIRST_OPTION;
+        if (optarg != NULL && args->values[index] != NULL) {
+            return usage_error(args, "--%s is given twice", args->command->options[index].name);
+        }
         args->values[code - CODE_FIRST_OPTION] = optarg == NULL ? "" : optarg;
     } else if (code == CODE_DATABASE) {
         args->database = optarg;

@@ -6,11 +6,21 @@
 #include "cli/command.h"
 #include "sql/migrations.h"
 
+/* The same steps for psql on an empty database: with them recorded, `pgstage migrate` finds nothing left to do. */
+static void print_script(void) {
+    puts("begin;\ncreate schema if not exists pgstage;\n"
+         "create table pgstage.schema_migration (number int primary key, name text not null, "
+         "applied_at timestamptz not null default pg_catalog.now());");
+    for (int i = 0; i < sql_migration_count; i++) {
+        printf("\n%s\ninsert into pgstage.schema_migration (number, name) values (%d, '%s');\n", sql_migrations[i].text,
+               sql_migrations[i].number, sql_migrations[i].name);
+    }
+    puts("commit;");
+}
+
 static enum exit_status run_migrate(const struct args *args) {
     if (args_has(args, "print")) {
-        for (int i = 0; i < sql_migration_count; i++) {
-            printf("%s\n", sql_migrations[i].text);
-        }
+        print_script();
         return EXIT_OK;
     }
     struct session session;

@@ -34,30 +34,42 @@ static enum exit_status find_worker(char *path, size_t size) {
     return EXIT_WRONG;
 }
 
-static bool set_stage_workers(const struct args *args, struct definition *definitions, int count) {
-    const char *setting = args_get(args, "stage");
-    if (setting == NULL) {
-        return true;
+static bool set_one_stage(const struct args *args, const char *setting, size_t length, struct definition *definitions,
+                          int count) {
+    const char *equals = memchr(setting, '=', length);
+    char number[16] = "", *end = NULL;
+    size_t name = equals == NULL ? 0 : (size_t)(equals - setting), digits = equals == NULL ? 0 : length - name - 1;
+    if (digits > 0 && digits < sizeof number) {
+        memcpy(number, equals + 1, digits);
     }
-    const char *equals = strchr(setting, '=');
-    char *end = NULL;
-    long workers = equals == NULL ? 0 : strtol(equals + 1, &end, 10);
-    if (equals == NULL || *end != '\0' || workers < 1 || workers > CONFIG_WORKERS_MAX) {
-        usage_error(args, "--stage wants NAME=WORKERS, from 1 to %d workers", CONFIG_WORKERS_MAX);
+    long workers = strtol(number, &end, 10);
+    if (name == 0 || number[0] == '\0' || *end != '\0' || workers < 1 || workers > CONFIG_WORKERS_MAX) {
+        usage_error(args, "--stage wants NAME=WORKERS, from 1 to %d workers, not '%.*s'", CONFIG_WORKERS_MAX, (int)length,
+                    setting);
         return false;
     }
     for (int i = 0; i < count; i++) {
         struct stage_def *stages = (struct stage_def *)(uintptr_t)definitions[i].def->stages;
         for (int s = 0; s < definitions[i].def->stage_count; s++) {
-            if (strlen(stages[s].name) == (size_t)(equals - setting) &&
-                memcmp(stages[s].name, setting, (size_t)(equals - setting)) == 0) {
+            if (strlen(stages[s].name) == name && memcmp(stages[s].name, setting, name) == 0) {
                 stages[s].workers = (int)workers;
                 return true;
             }
         }
     }
-    usage_error(args, "no stage is named '%.*s'", (int)(equals - setting), setting);
+    usage_error(args, "no stage is named '%.*s'", (int)name, setting);
     return false;
+}
+
+static bool set_stage_workers(const struct args *args, struct definition *definitions, int count) {
+    for (const char *at = args_get(args, "stage"); at != NULL && *at != '\0';) {
+        size_t length = strcspn(at, ",");
+        if (!set_one_stage(args, at, length, definitions, count)) {
+            return false;
+        }
+        at += length + (at[length] == ',');
+    }
+    return true;
 }
 
 struct run_state {
@@ -147,8 +159,12 @@ static enum exit_status run_node(const struct args *args, struct run_state *stat
     } else if (result.unclean) {
         fprintf(stderr, "pgstage: the database was away at the end; what was running is taken over after its lease\n");
         exit_status = EXIT_NO_DATABASE;
-    } else if (state->options.until_idle && result.failed > 0) {
+    } else if (state->options.until_idle && result.failed + result.stuck > 0) {
         exit_status = EXIT_SOME_FAILED;
+    }
+    if (result.stuck > 0) {
+        fprintf(stderr, "pgstage: %lld task%s cannot go on: %s\n", (long long)result.stuck, result.stuck == 1 ? "" : "s",
+                result.stuck_reason);
     }
     if (status == STATUS_OK && state->options.until_idle) {
         progress_summary(state->progress, result.done, result.failed, state->session.database.url, state->count,
@@ -193,7 +209,7 @@ static enum exit_status run_run(const struct args *args) {
 
 static const struct option_spec options[] = {
     {"until-idle", NULL, "end when nothing is left to do, with a summary"},
-    {"stage", "NAME=N", "workers of one stage"},
+    {"stage", "NAME=N,...", "workers of a stage, or of several"},
     {"grace", "DURATION", "after the first signal, kill what still runs after that time"},
     {"lease", "DURATION", "how long the node may be silent before others take over (30s)"},
     {"log", "LEVEL", "error, warn, info or debug"},
@@ -202,7 +218,7 @@ static const struct option_spec options[] = {
 
 const struct command command_run_pipelines = {
     .name = "run",
-    .usage = "FILE... [--until-idle] [--stage NAME=N] [--grace D] [--lease D] [--log LEVEL]",
+    .usage = "FILE... [--until-idle] [--stage NAME=N,...] [--grace D] [--lease D] [--log LEVEL]",
     .summary = "run pipelines",
     .options = options,
     .min_positional = 1,

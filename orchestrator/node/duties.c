@@ -1,6 +1,7 @@
 /* duties.c - what a node does once a second beside running tasks: it hears of pauses, tries to lead, and notices that it
  * is idle.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -9,22 +10,42 @@
 
 enum { WATCH_EVERY_MS = 1000, LEAD_EVERY_MS = 500, FOLD_EVERY_MS = 2000, BUSY_MS = 500, IDLE_WATCH_MS = 20 };
 
+/* Tasks that this node could go on with. What stands at a parked or paused stage moves only when a person acts. */
+static int64_t open_here(struct node *node, const struct store_watch_answer *answer, int64_t *stuck) {
+    int64_t open = 0;
+    for (int i = 0; i < answer->stage_count; i++) {
+        const struct store_stage_state *state = &answer->stages[i];
+        for (int k = 0; k < node->stage_count; k++) {
+            if (node->stage_ids[k] != state->stage) {
+                continue;
+            }
+            node->open[k] = state->open;
+            struct scheduler_stage_report report;
+            scheduler_report(node->scheduler, k, &report);
+            if (report.parked != NULL || state->paused) {
+                *stuck += state->open;
+                if (state->open > 0 && node->result->stuck_reason[0] == '\0') {
+                    snprintf(node->result->stuck_reason, sizeof node->result->stuck_reason, "stage '%s' is %s%s",
+                             report.stage, report.parked != NULL ? "parked: " : "paused",
+                             report.parked != NULL ? report.parked : "");
+                }
+            } else {
+                open += state->open;
+            }
+        }
+    }
+    return open;
+}
+
 static void on_watch(void *context, const struct store_watch_answer *answer) {
     struct node *node = context;
     struct duties *duties = &node->duties;
     duties->watch_in_flight = false;
-    bool open = false;
     if (answer->code == STATUS_OK) {
         scheduler_stage_states(node->scheduler, answer->stage_count, answer->stages);
-        for (int i = 0; i < answer->stage_count; i++) {
-            open = open || answer->stages[i].open != 0;
-            for (int k = 0; k < node->stage_count; k++) {
-                if (node->stage_ids[k] == answer->stages[i].stage) {
-                    node->open[k] = answer->stages[i].open;
-                }
-            }
-        }
-        if (duties->idle_candidate && !open && scheduler_is_dry(node->scheduler) && sources_scanned(node)) {
+        int64_t stuck = 0, open = open_here(node, answer, &stuck);
+        if (duties->idle_candidate && open == 0 && scheduler_is_dry(node->scheduler) && sources_scanned(node)) {
+            node->result->stuck = stuck;
             node_stop(node, "idle");
         }
     }

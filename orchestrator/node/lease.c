@@ -44,6 +44,12 @@ static void free_the_dead(struct node *node, const struct store_start_answer *an
     }
 }
 
+static void remember_dead(struct lease *lease) {
+    if (lease->dead_count < (int)(sizeof lease->dead / sizeof lease->dead[0])) {
+        lease->dead[lease->dead_count++] = lease->node;
+    }
+}
+
 static void on_started(void *context, const struct store_start_answer *answer) {
     struct node *node = context;
     struct lease *lease = &node->lease;
@@ -52,6 +58,14 @@ static void on_started(void *context, const struct store_start_answer *answer) {
         log_event(LOG_WARN, "node.start", "reason=%s", log_text(answer->error.text));
         lease->state = LEASE_NONE;
         lease->retry_ms = now + 500;
+        node_changed(node);
+        return;
+    }
+    if (now - lease->sent_ms > node->options.lease_ms / 3) {
+        /* It waited long for its connection, so that little is left of the lease: a fresh one costs one statement. */
+        remember_dead(lease);
+        lease->state = LEASE_NONE;
+        lease->retry_ms = now;
         node_changed(node);
         return;
     }
@@ -122,12 +136,6 @@ static void beat(struct node *node, int64_t now) {
     } else {
         lease->sent_ms = before;
         lease->next_beat_ms = now + node->options.lease_ms / 60 + 1;
-    }
-}
-
-static void remember_dead(struct lease *lease) {
-    if (lease->dead_count < (int)(sizeof lease->dead / sizeof lease->dead[0])) {
-        lease->dead[lease->dead_count++] = lease->node;
     }
 }
 

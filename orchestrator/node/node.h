@@ -46,6 +46,8 @@ struct node_options {
 
 struct node_result {
     int64_t done, failed;
+    int64_t stuck; /* until_idle: tasks left at stages whose pool is parked or that are paused */
+    char stuck_reason[256];
     bool unclean; /* claims could not be given back: the database was away; rescue does it */
 };
 

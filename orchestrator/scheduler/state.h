@@ -17,6 +17,7 @@
 
 #include "base/arena.h"
 #include "base/list.h"
+#include "base/log.h"
 #include "base/map.h"
 #include "scheduler/plan.h"
 #include "scheduler/scheduler.h"
@@ -159,6 +160,7 @@ struct scheduler {
     int chain_limit; /* 0: none; else the most chains a tick may carry while one with bad content is searched */
 
     bool reconcile_in_flight;
+    struct log_limit refusals;
     int64_t tick_not_before_ms, tick_delay_ms; /* after a failure */
     int64_t told_at_ms, reconcile_at_ms, reconcile_soon_until_ms;
     bool doubt; /* the store may hold claims of this node that it does not know of */

@@ -203,6 +203,11 @@ static void after_failure(struct scheduler *s, const struct store_tick_answer *a
     } else if (!status_is_transient(answer->code) && answer->code != STATUS_CONFLICT) {
         log_event(LOG_ERROR, "tick.failed", "chains=%d claims=%d reason=%s", s->tick_chains, s->tick_claims,
                   log_text(answer->error.text));
+    } else if (answer->code == STATUS_UNAVAILABLE && answer->error.sqlstate[0] != '\0' &&
+               log_limit_allows(&s->refusals, 6, now)) {
+        /* The server speaks, and will not: a full disk, no connections left, a shutdown. */
+        log_event(LOG_ERROR, "tick.refused", "sqlstate=%s reason=%s", answer->error.sqlstate,
+                  log_text(answer->error.text));
     }
     s->tick_delay_ms = failure_delay_ms(s, answer->code);
     s->tick_not_before_ms = now + s->tick_delay_ms;

@@ -91,10 +91,9 @@ begin
         ), counted as (
             insert into pgstage.task_count_delta (pipeline, stage, status, n)
             select pipeline_id, first_stage, a.status, count(*) from added a group by a.status
-            returning status, n
         )
         select fresh_tasks || array_agg(a.id), fresh_keys || array_agg(a.key), settled_keys || array_agg(a.key),
-               ready_count + coalesce((select sum(c.n) from counted c where c.status = 'ready'), 0)
+               ready_count + count(*) filter (where a.status = 'ready')
           into fresh_tasks, fresh_keys, settled_keys, ready_count from added a;
         exit when cardinality(settled_keys) = cardinality(keys);
 

@@ -16,12 +16,15 @@ with input as materialized (
                          $8::int[], $9::int[], $10::int[], $11::bigint[], $12::text[], $13::text[], $14::text[])
       as u(task, claim, first_step, count, first_stage, revision, ending, attempts, crashes, rescues, delay_ms,
            kind, reason, detail)
+     order by u.task
 ), locked as materialized (
-    select t.id, t.pipeline, t.stage, t.status, t.claim, t.step, t.version, t.claimed_version, t.wish, t.attempt,
-           t.crashes, t.rescues, t.superseded, t.ready_at, t.run_at
-      from pgstage.task t join input i on i.task = t.id
-     order by t.id
-       for update of t skip locked
+    -- One by one: no estimate makes the planner scan the table for them.
+    select t.*
+      from input i
+      cross join lateral (
+          select t.id, t.pipeline, t.stage, t.status, t.claim, t.step, t.version, t.claimed_version, t.wish, t.attempt,
+                 t.crashes, t.rescues, t.superseded, t.ready_at, t.run_at
+            from pgstage.task t where t.id = i.task for update of t skip locked) t
 ), orders as materialized (
     select p.id as pipeline, p.revision, pgstage.stage_order(p.id, p.revision) as stages
       from pgstage.pipeline p where p.id in (select l.pipeline from locked l)

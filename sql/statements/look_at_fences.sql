@@ -14,7 +14,7 @@ select u.task,
        t.step, t.stage, t.status
   from unnest($1::bigint[], $2::bigint[], $3::int[], $4::int[], $5::int[], $6::int[], $7::text[])
        u(task, claim, first_step, count, first_stage, revision, ending)
-  left join pgstage.task t on t.id = u.task
+  left join lateral (select * from pgstage.task t where t.id = u.task offset 0) t on true
   left join lateral (
       select case when u.revision = p.revision
                   then exists (select 1 from pgstage.revision_stage r

@@ -33,11 +33,18 @@ int64_t pg_int(const char *url, const char *sql); /* first value */
 struct pg_cluster;
 
 struct pg_cluster *pg_cluster_start(void);
+const char *pg_cluster_folder(const struct pg_cluster *cluster);
 const char *pg_cluster_url(const struct pg_cluster *cluster);
 const char *pg_cluster_socket_path(const struct pg_cluster *cluster);
 void pg_cluster_stop_server(struct pg_cluster *cluster);  /* fast: sessions are told */
 void pg_cluster_crash_server(struct pg_cluster *cluster); /* immediate: as after a power cut */
 void pg_cluster_start_server(struct pg_cluster *cluster); /* returns when it answers */
 void pg_cluster_remove(struct pg_cluster *cluster);
+
+/* One that another process keeps: removing it only forgets it. */
+struct pg_cluster *pg_cluster_find(const char *folder);
+
+/* Ends the test with a message. */
+void pg_die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
 #endif

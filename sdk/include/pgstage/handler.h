@@ -107,7 +107,8 @@ PGSTAGE_API const json_t *pgstage_input_json(pgstage_task *task);
 
 /* ---- what goes on while it runs --------------------------------------------------------------------------------- */
 
-/* Somebody cancelled the task; what this run returns will not count. Cheap enough for an inner loop. */
+/* Somebody cancelled the task, or the worker was told to end (a stop, a time-out): what this run returns will not count.
+ * Cheap enough for an inner loop. */
 PGSTAGE_API bool pgstage_cancelled(const pgstage_task *task);
 /* A newer version of the document was submitted; this run may finish, the newer one runs afterwards. */
 PGSTAGE_API bool pgstage_superseded(const pgstage_task *task);
@@ -131,10 +132,10 @@ PGSTAGE_API pgstage_result pgstage_output(pgstage_task *task, json_t *value);
 PGSTAGE_API int pgstage_sql(pgstage_task *task, const char *sql, int parameter_count,
                             const char *const *parameters) PGSTAGE_MUST_CHECK;
 
-/* One line in the node's log, with the task's identity. */
+/* One line in the node's log, with pipeline, stage and worker. */
 PGSTAGE_API void pgstage_log(pgstage_task *task, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* Shown by `pgstage status`. 0.0 <= fraction <= 1.0. */
+/* How far this run has come, in the node's log at level debug. 0.0 <= fraction <= 1.0. */
 PGSTAGE_API void pgstage_progress(pgstage_task *task, double fraction, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

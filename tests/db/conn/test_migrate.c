@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <libpq-fe.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -171,10 +172,15 @@ Test(db_migrate, a_held_lock_names_its_holder) {
 
 enum { PROCESSES = 10, ROUNDS = 5 };
 
-/* A child's whole life; its role is in pg_stat_activity. */
-static __attribute__((noreturn)) void migrate_process(const char *url, int number) {
-    char role[16];
-    snprintf(role, sizeof role, "m%d", number);
+#define URL_VARIABLE "PGSTAGE_TEST_MIGRATE_URL"
+#define ROLE_VARIABLE "PGSTAGE_TEST_MIGRATE_ROLE"
+
+/* This program again, as one that only migrates: no forked copy of a process that has threads. */
+static __attribute__((constructor)) void migrate_instead(void) {
+    const char *url = getenv(URL_VARIABLE), *role = getenv(ROLE_VARIABLE);
+    if (url == NULL || role == NULL) {
+        return;
+    }
     struct db_sync *db = NULL;
     struct error err = ERROR_NONE;
     if (sync_open(url, role, &db, &err) != STATUS_OK || migrate_up(db, NULL, &err) != STATUS_OK) {
@@ -183,6 +189,18 @@ static __attribute__((noreturn)) void migrate_process(const char *url, int numbe
     }
     sync_close(db);
     _exit(0);
+}
+
+/* Its role is in pg_stat_activity. */
+static pid_t start_migrating(const char *url, int number) {
+    char *variables[] = {mem_format("%s=%s", URL_VARIABLE, url),
+                         mem_format("%s=m%d", ROLE_VARIABLE, number), NULL};
+    char *const arguments[] = {"migrate", NULL};
+    pid_t pid = 0;
+    cr_assert_eq(posix_spawn(&pid, "/proc/self/exe", NULL, NULL, arguments, variables), 0);
+    free(variables[0]);
+    free(variables[1]);
+    return pid;
 }
 
 /* Number of the process whose session holds the lock in the middle of a migration; -1 when none
@@ -225,10 +243,7 @@ static int race(const char *url) {
     int killed = -1;
     PGconn *watcher = PQconnectdb(url);
     for (int i = 0; i < PROCESSES; i++) {
-        pids[i] = fork();
-        if (pids[i] == 0) {
-            migrate_process(url, i);
-        }
+        pids[i] = start_migrating(url, i);
     }
     while (killed < 0 && running(pids) > 0) {
         killed = holder_of(watcher);

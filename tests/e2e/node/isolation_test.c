@@ -111,3 +111,17 @@ Test(isolation, c53_a_pool_that_cannot_start_is_parked_and_the_rest_runs_on) {
     cr_expect_eq(rig_wait(&rig, 0), 0);
     cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.task where attempt <> 0 or status <> 'ready'"), 0);
 }
+
+Test(isolation, c53_until_idle_ends_and_says_which_pool_is_parked) {
+    rig_write(&rig, "p.yaml",
+              "pipeline: p\nstages:\n  - name: work\n    handler: '%H:echo'\n  - name: broken\n"
+              "    handler: '%H:there_is_no_such_handler'\n");
+    cr_assert_eq(rig_run(&rig, NULL, "apply p.yaml"), 0);
+    rig_submit(&rig, "doc", 5, "{}");
+    char *output = NULL;
+    cr_expect_eq(rig_run(&rig, &output, "run p.yaml --until-idle --log error"), 1);
+    cr_expect_not_null(strstr(output, "5 tasks cannot go on: stage 'broken' is parked"), "%s", output);
+    free(output);
+    cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.task where status = 'ready' and attempt = 0"), 5);
+    rig_check_counts(&rig);
+}
