@@ -1,27 +1,50 @@
-/* check.c - pgstage check FILE...: validates files with the loader that run uses. */
+/* check.c - pgstage check FILE...: validates files with the loader that run uses, and compares them with what is registered.
+ */
 #include <stdio.h>
 
 #include "cli/definitions.h"
 
+static enum exit_status check_one(const char *path, struct db_sync *db) {
+    struct definition definition;
+    enum exit_status status = definition_load(path, &definition);
+    if (status == EXIT_OK) {
+        printf("%s: pipeline '%s', %d stage%s: ok\n", path, definition.def->name, definition.def->stage_count,
+               definition.def->stage_count == 1 ? "" : "s");
+        if (db != NULL) {
+            status = definition_compare(db, &definition);
+        }
+    }
+    definition_finish(&definition);
+    return status;
+}
+
 static enum exit_status run_check(const struct args *args) {
     enum exit_status worst = EXIT_OK;
+    struct session session = {0};
+    bool compare = args_has(args, "against-db");
+    if (compare && (worst = session_open(args, &session)) != EXIT_OK) {
+        return worst;
+    }
     for (int i = 0; i < args->count; i++) {
-        struct definition definition;
-        enum exit_status status = definition_load(args->positional[i], &definition);
-        if (status == EXIT_OK) {
-            printf("%s: pipeline '%s', %d stage%s: ok\n", args->positional[i], definition.def->name,
-                   definition.def->stage_count, definition.def->stage_count == 1 ? "" : "s");
-        }
+        enum exit_status status = check_one(args->positional[i], session.db);
         worst = status > worst ? status : worst;
-        definition_finish(&definition);
+    }
+    if (compare) {
+        session_close(&session);
     }
     return worst;
 }
 
+static const struct option_spec options[] = {
+    {"against-db", NULL, "also say what registering the file would do (new, changed, unchanged, refused)"},
+    {0},
+};
+
 const struct command command_check = {
     .name = "check",
-    .usage = "FILE...",
+    .usage = "FILE... [--against-db]",
     .summary = "validate pipeline files",
+    .options = options,
     .min_positional = 1,
     .max_positional = -1,
     .run = run_check,

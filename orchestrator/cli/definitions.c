@@ -3,26 +3,55 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "db/array.h"
 #include "sql/statements.h"
 
+static enum exit_status take_report(enum status status, struct config_report *report, const struct error *err) {
+    if (status != STATUS_OK && report->mistakes > 0) {
+        fwrite(report->text.data, 1, report->text.length, stderr);
+    } else if (status != STATUS_OK) {
+        report_error(err);
+    }
+    config_report_finish(report);
+    return status == STATUS_OK ? EXIT_OK : EXIT_WRONG;
+}
+
 enum exit_status definition_load(const char *path, struct definition *definition) {
     struct config_report report = {0};
     struct error err = ERROR_NONE;
     *definition = (struct definition){0};
-    enum status status = pipeline_load(path, &definition->def, &report, &err);
-    enum exit_status exit_status = EXIT_OK;
-    if (status != STATUS_OK) {
-        exit_status = EXIT_WRONG;
-        if (report.mistakes > 0) {
-            fwrite(report.text.data, 1, report.text.length, stderr);
-        } else {
-            report_error(&err);
-        }
+    return take_report(pipeline_load(path, &definition->def, &report, &err), &report, &err);
+}
+
+bool definition_is_name(const char *argument) {
+    size_t length = strlen(argument);
+    bool has_suffix = (length > 5 && strcmp(argument + length - 5, ".yaml") == 0) ||
+                      (length > 4 && strcmp(argument + length - 4, ".yml") == 0);
+    return strchr(argument, '/') == NULL && !has_suffix && access(argument, F_OK) != 0;
+}
+
+enum exit_status definition_load_named(struct db_sync *db, const char *name, struct definition *definition) {
+    struct db_result *result = NULL;
+    struct error err = ERROR_NONE;
+    *definition = (struct definition){0};
+    if (sync_run(db, NULL, sql_current_definition.text, 1, &DB_TEXT(name), &result, &err) != STATUS_OK) {
+        return report_error(&err);
     }
-    config_report_finish(&report);
+    enum exit_status exit_status = EXIT_WRONG;
+    if (db_rows(result) == 0) {
+        fprintf(stderr, "pgstage: there is neither a file nor a pipeline named '%s'\n", name);
+    } else if (db_is_null(result, 0, 1)) {
+        fprintf(stderr, "pgstage: where the file of pipeline '%s' lies is not known: run the file once\n", name);
+    } else {
+        struct config_report report = {0};
+        exit_status = take_report(pipeline_parse(db_value(result, 0, 1), db_value(result, 0, 0), db_length(result, 0, 0),
+                                                 &definition->def, &report, &err),
+                                  &report, &err);
+    }
+    sync_result_free(result);
     return exit_status;
 }
 
@@ -57,20 +86,51 @@ static enum exit_status on_registered(struct definition *definition, const struc
     return EXIT_OK;
 }
 
-enum exit_status definition_register(struct db_sync *db, struct definition *definition, const char *mode) {
-    const struct pipeline_def *def = definition->def;
-    struct buf names;
+static enum status send_definition(struct db_sync *db, const struct pipeline_def *def, const char *mode,
+                                   struct db_result **result, struct error *err) {
+    struct buf names, path;
     buf_init(&names, (size_t)1 << 20);
+    buf_init(&path, (size_t)1 << 16);
+    const char *base = strrchr(def->file, '/');
+    buf_append_format(&path, "%s/%s", def->folder, base == NULL ? def->file : base + 1);
     array_begin(&names);
     for (int i = 0; i < def->stage_count; i++) {
         array_add_text(&names, def->stages[i].name, strlen(def->stages[i].name));
     }
     array_end(&names);
-    struct db_param params[] = {DB_TEXT(def->name), DB_TEXT(def->text), DB_TEXT(names.data), DB_TEXT(mode)};
+    struct db_param params[] = {DB_TEXT(def->name), DB_TEXT(def->text), DB_TEXT(names.data), DB_TEXT(mode),
+                                DB_TEXT(path.data)};
+    enum status status = sync_run(db, NULL, sql_register.text, 5, params, result, err);
+    buf_finish(&names);
+    buf_finish(&path);
+    return status;
+}
+
+enum exit_status definition_compare(struct db_sync *db, const struct definition *definition) {
     struct db_result *result = NULL;
     struct error err = ERROR_NONE;
-    enum status status = sync_run(db, NULL, sql_register.text, 4, params, &result, &err);
-    buf_finish(&names);
+    enum status status = sync_script(db, "begin", &err);
+    if (status == STATUS_OK) {
+        status = send_definition(db, definition->def, "run", &result, &err);
+        struct error ignored = ERROR_NONE;
+        enum status rolled_back = sync_script(db, "rollback", &ignored);
+        status = status == STATUS_OK ? rolled_back : status;
+    }
+    if (status != STATUS_OK) {
+        sync_result_free(result);
+        return report_error(&err);
+    }
+    const char *outcome = db_value(result, 0, 3), *detail = db_value(result, 0, 4);
+    bool refused = strcmp(outcome, "refused") == 0;
+    printf("%s: against the database: %s%s%s\n", definition->def->file, outcome, *detail == '\0' ? "" : ", ", detail);
+    sync_result_free(result);
+    return refused ? EXIT_REFUSED : EXIT_OK;
+}
+
+enum exit_status definition_register(struct db_sync *db, struct definition *definition, const char *mode) {
+    struct db_result *result = NULL;
+    struct error err = ERROR_NONE;
+    enum status status = send_definition(db, definition->def, mode, &result, &err);
     enum exit_status exit_status = status == STATUS_OK ? on_registered(definition, result) : report_error(&err);
     sync_result_free(result);
     return exit_status;

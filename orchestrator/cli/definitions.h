@@ -14,6 +14,12 @@ struct definition {
 
 /* Loads a file; mistakes are printed. */
 enum exit_status definition_load(const char *path, struct definition *definition);
+/* Whether an argument of `run` names a pipeline in the database rather than a file. */
+bool definition_is_name(const char *argument);
+/* Loads the current definition of a pipeline from the database. */
+enum exit_status definition_load_named(struct db_sync *db, const char *name, struct definition *definition);
+/* What registering would do, without doing it: printed. EXIT_REFUSED when `run` would refuse it. */
+enum exit_status definition_compare(struct db_sync *db, const struct definition *definition);
 /* mode: "run" or "apply". Says what it did on standard error; refused: EXIT_REFUSED. */
 enum exit_status definition_register(struct db_sync *db, struct definition *definition, const char *mode);
 void definition_finish(struct definition *definition);

@@ -82,15 +82,41 @@ struct run_state {
     struct progress *progress;
 };
 
-static enum exit_status load_all(const struct args *args, struct run_state *state) {
+static enum exit_status load_files(const struct args *args, struct run_state *state) {
     enum exit_status worst = EXIT_OK;
+    state->count = args->count;
     state->definitions = mem_alloc(sizeof *state->definitions * (size_t)(args->count + 1));
     for (int i = 0; i < args->count; i++) {
-        enum exit_status status = definition_load(args->positional[i], &state->definitions[i]);
-        worst = status > worst ? status : worst;
-        state->count++;
+        if (!definition_is_name(args->positional[i])) {
+            enum exit_status status = definition_load(args->positional[i], &state->definitions[i]);
+            worst = status > worst ? status : worst;
+        }
     }
     return worst;
+}
+
+static enum exit_status load_named(const struct args *args, struct run_state *state) {
+    enum exit_status worst = EXIT_OK;
+    for (int i = 0; i < args->count; i++) {
+        if (state->definitions[i].def == NULL) {
+            enum exit_status status =
+                definition_load_named(state->session.db, args->positional[i], &state->definitions[i]);
+            worst = status > worst ? status : worst;
+        }
+    }
+    return worst;
+}
+
+static bool are_different(const struct args *args, const struct run_state *state) {
+    for (int i = 0; i < state->count; i++) {
+        for (int k = 0; k < i; k++) {
+            if (strcmp(state->definitions[i].def->name, state->definitions[k].def->name) == 0) {
+                usage_error(args, "'%s' and '%s' are the same pipeline", args->positional[k], args->positional[i]);
+                return false;
+            }
+        }
+    }
+    return true;
 }
 
 static enum exit_status register_all(struct run_state *state) {
@@ -179,10 +205,7 @@ static enum exit_status run_run(const struct args *args) {
     enum exit_status status = read_options(args, &state);
     if (status == EXIT_OK) {
         init_if_first_process();
-        status = load_all(args, &state);
-    }
-    if (status == EXIT_OK && !set_stage_workers(args, state.definitions, state.count)) {
-        status = EXIT_WRONG;
+        status = load_files(args, &state);
     }
     if (status == EXIT_OK) {
         status = find_worker(state.worker, sizeof state.worker);
@@ -191,7 +214,14 @@ static enum exit_status run_run(const struct args *args) {
         status = session_open(args, &state.session);
     }
     if (status == EXIT_OK) {
-        status = register_all(&state);
+        status = load_named(args, &state);
+        if (status == EXIT_OK &&
+            (!are_different(args, &state) || !set_stage_workers(args, state.definitions, state.count))) {
+            status = EXIT_WRONG;
+        }
+        if (status == EXIT_OK) {
+            status = register_all(&state);
+        }
         sync_close(state.session.db);
         state.session.db = NULL;
         if (status == EXIT_OK) {
@@ -218,7 +248,7 @@ static const struct option_spec options[] = {
 
 const struct command command_run_pipelines = {
     .name = "run",
-    .usage = "FILE... [--until-idle] [--stage NAME=N,...] [--grace D] [--lease D] [--log LEVEL]",
+    .usage = "FILE...|NAME... [--until-idle] [--stage NAME=N,...] [--grace D] [--lease D] [--log LEVEL]",
     .summary = "run pipelines",
     .options = options,
     .min_positional = 1,

@@ -137,6 +137,7 @@ void duties_turn(struct node *node, int64_t now, int64_t *next_ms) {
         }
         sooner(next_ms, duties->next_watch_ms);
     }
+    notes_turn(node, now, next_ms);
     if (!duties->lead_in_flight) {
         if (now >= duties->next_lead_ms) {
             lead(node, now);

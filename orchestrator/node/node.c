@@ -325,6 +325,7 @@ enum status node_run(const struct node_options *options, struct node_result *res
     }
     host_lock_release(&node->lock);
     arena_finish(&node->arena);
+    notes_finish(node);
     free(node->stage_ids);
     free(node->open);
     free(node);

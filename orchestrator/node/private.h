@@ -9,6 +9,7 @@
 #include <uv.h>
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/map.h"
 #include "node/host.h"
 #include "node/node.h"
@@ -41,6 +42,13 @@ struct duties {
     bool idle_candidate; /* the watch in flight was asked while everything was dry */
 };
 
+/* What the node has told status of itself. */
+struct notes {
+    bool in_flight;
+    int64_t node, next_ms;  /* the identity that it was told under */
+    char *stored, *sending; /* owned; JSON texts */
+};
+
 struct source {
     struct node *node;
     const struct node_pipeline *pipeline;
@@ -53,6 +61,7 @@ struct source {
     struct error error, skipped_error;
     enum status status;
     int stop; /* atomic */
+    struct buf trouble; /* of the last scan, for status; loop thread. "" when there is none */
 };
 
 struct node {
@@ -78,6 +87,7 @@ struct node {
     bool scheduler_closed, queue_closed, workers_closed;
     struct lease lease;
     struct duties duties;
+    struct notes notes;
     struct tend {
         uv_work_t work;
         bool active, away; /* away: the ledger connection is down */
@@ -106,6 +116,9 @@ bool lease_is_held(const struct node *node);
 /* duties.c */
 void duties_turn(struct node *node, int64_t now, int64_t *next_ms);
 bool duties_end_identity(struct node *node); /* asks the store; node->duties.end_in_flight while it lasts */
+/* notes.c */
+void notes_turn(struct node *node, int64_t now, int64_t *next_ms);
+void notes_finish(struct node *node);
 /* sources.c */
 void sources_create(struct node *node);
 void sources_turn(struct node *node, int64_t now, int64_t *next_ms);

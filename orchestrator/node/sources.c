@@ -145,16 +145,21 @@ static void on_scanned(uv_work_t *work, int cancelled) {
         source->retry_ms = source->retry_ms > 30000 ? 30000 : source->retry_ms;
         source->next_ms = now + source->retry_ms;
         if (source->status != STATUS_AGAIN) {
+            buf_clear(&source->trouble);
+            buf_append_format(&source->trouble, "the source cannot be read: %s", source->error.text);
             log_event(LOG_ERROR, "source.failed", "pipeline=%s reason=%s", pipeline, log_text(source->error.text));
         }
         /* A root that does not exist is the user's to mend; nothing more will come of it in this run. */
         source->scanned = source->scanned || source->status == STATUS_NOT_FOUND;
     } else {
+        buf_clear(&source->trouble);
         if (source->accepted > 0 || !source->scanned) {
             log_event(LOG_INFO, "source.scanned", "pipeline=%s files=%lld changed=%lld skipped=%lld", pipeline,
                       (long long)source->entries, (long long)source->accepted, (long long)source->skipped);
         }
         if (source->skipped > 0) {
+            buf_append_format(&source->trouble, "%lld files of the source are skipped: %s", (long long)source->skipped,
+                              source->skipped_error.text);
             log_event(LOG_WARN, "source.skipped", "pipeline=%s files=%lld reason=%s", pipeline,
                       (long long)source->skipped, log_text(source->skipped_error.text));
         }
@@ -176,6 +181,7 @@ void sources_create(struct node *node) {
             source->node = node;
             source->pipeline = &node->options.pipelines[i];
             source->work.data = source;
+            buf_init(&source->trouble, 2 * (size_t)ERROR_TEXT_MAX);
         }
     }
 }
@@ -215,6 +221,7 @@ bool sources_stop(struct node *node) {
 void sources_destroy(struct node *node) {
     for (int i = 0; i < node->source_count; i++) {
         map_finish(&node->sources[i].seen);
+        buf_finish(&node->sources[i].trouble);
     }
     free(node->sources);
 }

@@ -1,9 +1,10 @@
-/* duties.c - what a node says and asks in one request each: start, beat, watch, release, end. */
+/* duties.c - what a node says and asks in one request each: start, beat, watch, notes, release,
+ * end. */
 #include "base/memory.h"
 #include "queue/queue_private.h"
 
 /* On one connection the lower goes first. */
-enum { RANK_BEAT, RANK_START, RANK_STATES };
+enum { RANK_BEAT, RANK_START, RANK_STATES, RANK_NOTES };
 enum { RANK_RELEASE, RANK_TICK, RANK_END };
 
 static enum status in_flight(struct error *err, const char *what) {
@@ -149,7 +150,7 @@ enum status duties_watch(void *context, int stage_count, const int *stages, bool
     return code;
 }
 
-/* ---- release_unknown and end, on the ledger connection ---- */
+/* ---- notes, on the watch connection; release_unknown and end, on the ledger ---- */
 
 static void answer_done(struct done_call *call, const struct db_reply *reply, int64_t count) {
     struct store_done_answer answer = {.code = reply->code, .error = reply->error, .count = count};
@@ -176,6 +177,25 @@ static enum status post_done_call(struct channel *channel, struct done_call *cal
         call->done_context = done_context;
     }
     return code;
+}
+
+static void on_noted(struct call *call, const struct db_reply *reply) {
+    int64_t count = reply->code == STATUS_OK ? db_affected(reply->results[0]) : 0;
+    answer_done(LIST_ENTRY(call, struct done_call, call), reply, count);
+}
+
+enum status duties_notes(void *context, int64_t node, const char *notes, done_callback done,
+                         void *done_context, struct error *err) {
+    struct queue *queue = context;
+    if (queue->notes.active) {
+        return in_flight(err, "notes");
+    }
+    struct script *script = &queue->notes.call.script;
+    script_clear(script);
+    struct db_param *params = script_add(script, &sql_node_notes, 2);
+    params[0] = script_int(script, node);
+    params[1] = script_text(script, notes);
+    return post_done_call(&queue->watch, &queue->notes, done, done_context, err);
 }
 
 enum status duties_release_unknown(void *context, int64_t node, int hold_count,
@@ -220,6 +240,7 @@ void duties_init(struct queue *queue) {
     call_init(&queue->start.call, RANK_START, on_started);
     call_init(&queue->beat.call, RANK_BEAT, on_beaten);
     call_init(&queue->states.call, RANK_STATES, on_watched);
+    call_init(&queue->notes.call, RANK_NOTES, on_noted);
     call_init(&queue->release.call, RANK_RELEASE, on_released);
     call_init(&queue->end.call, RANK_END, on_ended);
 }
@@ -228,6 +249,7 @@ void duties_finish(struct queue *queue) {
     call_finish(&queue->start.call);
     call_finish(&queue->beat.call);
     call_finish(&queue->states.call);
+    call_finish(&queue->notes.call);
     call_finish(&queue->release.call);
     call_finish(&queue->end.call);
 }

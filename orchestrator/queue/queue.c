@@ -212,6 +212,7 @@ enum status queue_create(uv_loop_t *loop, const struct queue_options *options,
         .end = duties_end,
         .beat = duties_beat,
         .watch = duties_watch,
+        .notes = duties_notes,
         .lead = lead_lead,
         .context = made,
     };

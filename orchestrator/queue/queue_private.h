@@ -84,7 +84,7 @@ struct queue {
 
     struct channel ledger, watch, duty;
     struct tick_call tick;
-    struct done_call release, end;
+    struct done_call release, end, notes;
     struct start_call start;
     struct beat_call beat;
     struct watch_call states;
@@ -119,6 +119,8 @@ enum status duties_beat(void *context, int64_t node, int64_t lease_ms,
 enum status duties_watch(void *context, int stage_count, const int *stages, bool count_open,
                          int busy_count, const int *busy, int busy_ms,
                          void (*done)(void *, const struct store_watch_answer *),
+                         void *done_context, struct error *err) MUST_CHECK;
+enum status duties_notes(void *context, int64_t node, const char *notes, done_callback done,
                          void *done_context, struct error *err) MUST_CHECK;
 enum status duties_release_unknown(void *context, int64_t node, int hold_count,
                                    const struct store_hold *holds, done_callback done,

@@ -23,6 +23,7 @@ create table pgstage.revision (
     pipeline   int not null references pgstage.pipeline,
     number     int not null check (number > 0),
     definition text not null,                  -- the YAML file's bytes
+    path       text,                           -- where the file lay: handlers are relative to its folder
     created    timestamptz not null default pgstage.now(),
     primary key (pipeline, number)
 );

@@ -2,7 +2,7 @@
 
 -- The one exit rule: where a row goes that leaves running. First a wish that was marked meanwhile (an accepted submit
 -- takes an older wish away), then a newer version (delayed when it is for later), then what the exit itself wants.
--- Inlined by the planner, which the statements rely on: they re-evaluate it for a row that changed under them.
+-- Inlined by the planner. Its callers give it what they read under the row's lock.
 create function pgstage.leave(wish text, newer boolean, run_at timestamptz, want text, want_stage int, first_stage int)
 returns table (status text, stage int) language sql stable parallel safe
 as $$

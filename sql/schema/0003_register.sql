@@ -3,7 +3,8 @@
 -- Registers a definition. mode: run (only when new, or changed in a way that strands no task), apply (a person said so).
 -- outcome: new, changed, unchanged; older (the text is an earlier revision's: by `run` it never becomes current again,
 -- the caller may work under that revision); refused (stages that still hold tasks are missing: see detail).
-create function pgstage.register(pipeline_name text, definition text, stage_names text[], mode text)
+create function pgstage.register(pipeline_name text, definition text, stage_names text[], mode text,
+                                 path text default null)
 returns table (pipeline int, revision int, stages int[], outcome text, detail text)
 language plpgsql
 as $$
@@ -48,8 +49,8 @@ begin
     insert into pgstage.stage (pipeline, name)
     select pipeline_id, n.name from unnest(stage_names) with ordinality n(name, position) order by n.position
     on conflict (pipeline, name) do nothing;
-    insert into pgstage.revision (pipeline, number, definition)
-    select pipeline_id, coalesce(max(r.number), 0) + 1, register.definition
+    insert into pgstage.revision (pipeline, number, definition, path)
+    select pipeline_id, coalesce(max(r.number), 0) + 1, register.definition, register.path
       from pgstage.revision r where r.pipeline = pipeline_id
     returning number into old_revision;
     insert into pgstage.revision_stage (pipeline, revision, position, stage)

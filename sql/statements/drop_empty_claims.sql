@@ -3,4 +3,4 @@
 delete from pgstage.claim_batch b
  where b.node = $1::bigint and b.claim <> all($2::bigint[])
    and not exists (select 1 from pgstage.task t
-                    where t.id = any(b.ids) and t.status = 'running' and t.claim = b.claim);
+                    where t.id = any(b.ids) and t.status = 'running' and t.claim = b.claim offset 0);

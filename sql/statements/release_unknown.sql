@@ -36,7 +36,7 @@ with held as materialized (
            rescues = case when k.afresh then 0 else t.rescues end,
            error_text = case when k.afresh then null else t.error_text end
       from settled k
-     where t.id = k.id
+     where t.id = k.id and t.id = any (array(select x.id from locked x))
     returning t.id
 ), counted as (
     insert into pgstage.task_count_delta (pipeline, stage, status, n)

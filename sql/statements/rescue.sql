@@ -41,7 +41,7 @@ with orphaned as materialized (
                              when k.status = 'failed' then 'quarantined: its node was lost ten times while it ran'
                              else t.error_text end
       from settled k
-     where t.id = k.id
+     where t.id = k.id and t.id = any (array(select x.id from locked x))
     returning t.id, t.status, t.stage
 ), noted as (
     insert into pgstage.failure (task, stage, version, attempt, kind, error_text)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/memory.h"
 #include "scenarios.h"
 
@@ -137,6 +138,103 @@ Test(statements, no_plan_claims_more_than_it_asks_for, .timeout = 300) {
             claim_all(world, sizes[k], k == 0 ? 12 : 60);
             cr_assert(world_is_sound(world), "%s: %s", plans[i], world->why);
         }
+    }
+    world_close(world);
+}
+
+/* ---- nothing scans the task table in regular work ---- */
+
+enum { MANY = 1000 };
+
+/* An array literal of MANY times `element`, or of 1 .. MANY. Ownership: free() it. */
+static char *many(const char *element) {
+    struct buf literal;
+    buf_init(&literal, 1 << 20);
+    for (int i = 1; i <= MANY; i++) {
+        buf_append_char(&literal, i == 1 ? '{' : ',');
+        if (element != NULL) {
+            buf_append_string(&literal, element);
+        } else {
+            buf_append_format(&literal, "%d", i);
+        }
+    }
+    buf_append_char(&literal, '}');
+    char *text = buf_take(&literal);
+    buf_finish(&literal);
+    return text;
+}
+
+static int64_t scans(struct world *world) {
+    world_sql(world, world->one, "select pg_stat_force_next_flush()");
+    return world_int(world, "select seq_scan from pg_stat_user_tables where schemaname = 'pgstage'"
+                            " and relname = 'task'");
+}
+
+static void complete_many(struct world *world, const char *ids, const char *ending) {
+    char *claims = many("1001"), *zeros = many("0"), *ones = many("1"), *endings = many(ending);
+    char *nulls = many("NULL");
+    world_call(world, world->one, &sql_complete, 17, ids, claims, zeros, ones, ones, ones, endings,
+               zeros, zeros, zeros, zeros, nulls, nulls, nulls, ids, zeros, ones);
+    free(claims);
+    free(zeros);
+    free(ones);
+    free(endings);
+    free(nulls);
+}
+
+static void work_once(struct world *world) {
+    char *ids = many(NULL), *claims = many("1001"), *zeros = many("0"), *ones = many("1");
+    char *endings = many("stay");
+    int count = 0;
+    int64_t claim = world_claim(world, NODE_ONE, STAGE_A, MANY, &count);
+    cr_assert(claim == 1001 && count == MANY, "%d rows were claimed", count);
+    world_call(world, world->one, &sql_look_at_fences, 7, ids, claims, zeros, ones, ones, ones,
+               endings);
+    complete_many(world, ids, "stay");
+    world_call(world, world->one, &sql_told, 2, ids, claims);
+    world_call(world, world->one, &sql_drop_claims, 2, "11", "{1001}");
+    world_call(world, world->one, &sql_drop_empty_claims, 2, "11", "{}");
+    world_call(world, world->one, &sql_stage_due, 1, "1000");
+    world_call(world, world->one, &sql_rescue, 1, "500");
+    world_call(world, world->one, &sql_forget_nodes, 0);
+    world_release(world, NODE_TWO, 0, 0);
+    world_release(world, NODE_ONE, 0, 0);
+    world_claim(world, NODE_TWO, STAGE_B, MANY, &count);
+    world_end_lease(world, NODE_TWO);
+    world_call(world, world->one, &sql_rescue, 1, "500");
+    world_call(world, world->one, &sql_forget_nodes, 0);
+    world_call(world, world->one, &sql_fold_counts, 0);
+    free(ids);
+    free(claims);
+    free(zeros);
+    free(ones);
+    free(endings);
+}
+
+/* Whatever the statistics say: they were taken when nothing ran, and a batch is a good part of the
+ * table. */
+Test(statements, none_scans_the_task_table, .timeout = 300) {
+    static const char *const modes[] = {"set plan_cache_mode = force_custom_plan",
+                                        "set plan_cache_mode = force_generic_plan"};
+    struct world *world = world_open();
+    world_script(world, world->eye, "alter table pgstage.task set (autovacuum_enabled = off)");
+    for (int i = 0; i < 2; i++) {
+        world_reset(world);
+        world->last_claim = 0;
+        world_sql(
+            world, world->eye,
+            "select count(*) from pgstage.submit_set('p',"
+            " array(select 'k' || i from generate_series(1, 5000) i),"
+            " array_fill(null::jsonb, array[5000]), array_fill(null::timestamptz, array[5000]),"
+            " array_fill(0, array[5000]), array_fill(null::timestamptz, array[5000]), false)");
+        world_script(world, world->eye, "vacuum analyze pgstage.task");
+        world_script(world, world->one, modes[i]);
+        int64_t before = scans(world);
+        work_once(world);
+        int64_t after = scans(world);
+        cr_assert(world_is_sound(world), "%s", world->why);
+        cr_assert_eq(after, before, "%s: the table was scanned %d times", modes[i],
+                     (int)(after - before));
     }
     world_close(world);
 }

@@ -38,6 +38,7 @@ ParameterizedTestParameters(arguments, are_refused) {
          "pgstage submit: --priority wants a whole number from -2147483648 to 2147483647, not 'high'"},
         {"submit lib a --priority 2147483648",
          "pgstage submit: --priority wants a whole number from -2147483648 to 2147483647, not '2147483648'"},
+        {"submit lib a --priority 1 --priority 2", "pgstage submit: --priority is given twice"},
         {"submit lib ''", "pgstage submit: a key is empty"},
         {"submit lib \"$(printf 'a\\377')\"", "pgstage submit: the key 'a\\xff' is not UTF-8"},
         {"submit lib \"$(printf '%01025d' 0)\"", "pgstage submit: the key '0000000000000000000000000000000000000000...' "

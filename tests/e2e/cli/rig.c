@@ -5,6 +5,7 @@
 #include <ftw.h>
 #include <poll.h>
 #include <pty.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,7 @@ enum { DEADLINE_MS = 60 * 1000 };
 static char folder[64];
 static char *url;
 static struct run last;
+static pid_t node; /* 0: none runs */
 
 const char *cli_folder(void) {
     return folder;
@@ -68,6 +70,9 @@ static void forget_run(void) {
 }
 
 void cli_end(void) {
+    if (node > 0) {
+        kill(node, SIGKILL); /* a failed test has left it */
+    }
     forget_run();
     free(url);
     url = NULL;
@@ -200,6 +205,35 @@ void make_pipeline(void) {
 void process(void) {
     struct run *result = cli("run lib.yaml --until-idle --log error");
     cr_assert_leq(result->status, 1, "%s", result->err);
+}
+
+void node_start(const char *file) {
+    node = fork();
+    if (node == 0) {
+        char *command = mem_format("%srun %s --lease 3s >.node 2>&1", prefix, file);
+        become(command);
+    }
+    cr_assert_gt(node, 0);
+}
+
+void node_stop(void) {
+    int status = 0;
+    cr_assert_eq(kill(node, SIGTERM), 0);
+    cr_assert_eq(waitpid(node, &status, 0), node);
+    node = 0;
+    char *log = read_file(".node");
+    cr_expect_eq(exit_status(status), 0, "status %d: %s", exit_status(status), log);
+    free(log);
+}
+
+const char *await_status(const char *wanted) {
+    int64_t deadline_ms = clock_now_ms(&clock_boottime) + DEADLINE_MS;
+    struct run *result = cli("status");
+    while (!has(result->out, wanted)) {
+        cr_assert(clock_now_ms(&clock_boottime) < deadline_ms, "'%s' did not come: %s%s", wanted, result->out, result->err);
+        result = cli("status");
+    }
+    return result->out;
 }
 
 void claim(const char *key) {

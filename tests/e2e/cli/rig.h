@@ -42,6 +42,11 @@ void write_file(const char *name, const char *text);
 void make_pipeline(void);
 /* Processes what is ready: `run --until-idle`. */
 void process(void);
+/* `run FILE` in the background until node_stop, which wants status 0. */
+void node_start(const char *file);
+void node_stop(void);
+/* Runs `status` again and again until it shows the text; borrowed until the next run. */
+const char *await_status(const char *text);
 /* Makes a ready task look claimed by a node. */
 void claim(const char *key);
 

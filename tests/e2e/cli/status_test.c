@@ -135,6 +135,24 @@ Test(status, warns_of_what_nodes_note_of_pauses_and_of_counts) {
     json_decref(all);
 }
 
+Test(status, a_node_tells_what_it_runs_and_what_is_wrong) {
+    make_pipeline();
+    cli_prints("new (version 1)\n", "submit lib a");
+    write_file("sick.yaml", "pipeline: sick\n"
+                            "source: {files: {path: nowhere}}\n"
+                            "stages:\n"
+                            "  - {name: only, handler: 'nothing.so:nothing'}\n");
+    node_start("sick.yaml");
+    const char *shown = await_status("\nwarning: sick/only: parked: ");
+    cr_expect(has(shown, "nothing.so"), "%s", shown);
+    shown = await_status("\nwarning: sick: the source cannot be read: ");
+    cr_expect(has(shown, "nowhere"), "%s", shown);
+    /* It is alive, and says that it does not run the other pipeline. */
+    cr_expect(has(shown, "\nwarning: lib/first: 1 ready tasks, and no living node runs this stage: "), "%s", shown);
+    node_stop();
+    await_status("\nwarning: lib/first: 1 ready tasks, and no node is alive: ");
+}
+
 Test(status, shows_stages_that_left_the_definition_while_tasks_stand_at_them) {
     submit_some();
     cli_prints("3 cancelled\n", "cancel lib --stage first --yes");
