@@ -166,6 +166,7 @@ static char *many(const char *element) {
 
 static int64_t scans(struct world *world) {
     world_sql(world, world->one, "select pg_stat_force_next_flush()");
+    world_sql(world, world->eye, "select pg_stat_force_next_flush()");
     return world_int(world, "select seq_scan from pg_stat_user_tables where schemaname = 'pgstage'"
                             " and relname = 'task'");
 }
