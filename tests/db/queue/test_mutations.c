@@ -293,7 +293,7 @@ static const struct trial {
     ONE("told", " or t.wish is not null)", ")", news_of_a_wish_alone),
     /* counts */
     ONE("fold_counts", "set n = c.n + excluded.n", "set n = excluded.n", folding_keeps_the_sums),
-    ONE("fold_stats", "where minute > pgstage.now() - interval '1 day'", "",
+    ONE("fold_stats", "where z.minute <= pgstage.now() - interval '1 day'", "where false",
         folding_keeps_the_sums),
     /* submit */
     ONE("pgstage.submit_set", "where l.stamp > l.old_stamp", "where l.stamp >= l.old_stamp",
