@@ -36,7 +36,7 @@ const char *cli_url(void) {
 }
 
 static void enter_folder(void) {
-    strcpy(folder, "/tmp/pgstage-cli-XXXXXX");
+    snprintf(folder, sizeof folder, "/tmp/pgstage-cli-XXXXXX");
     cr_assert_not_null(mkdtemp(folder));
     cr_assert_eq(chmod(folder, 0755), 0);
     cr_assert_eq(chdir(folder), 0);

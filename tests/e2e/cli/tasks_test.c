@@ -21,16 +21,18 @@ TestSuite(tasks, .init = begin, .fini = cli_end, .timeout = 120);
 TestSuite(show, .init = begin, .fini = cli_end, .timeout = 120);
 
 /* The keys of `tasks --json ARGUMENTS`, in one string; every line must be JSON. */
-static char *keys(const char *arguments) {
+static const char *keys(const char *arguments) {
     static char all[1024];
-    all[0] = '\0';
+    size_t used = 0;
     struct run *run = cli("tasks lib --json %s", arguments);
     cr_expect_eq(run->status, 0, "%s", run->err);
-    for (char *line = strtok(run->out, "\n"); line != NULL; line = strtok(NULL, "\n")) {
-        json_t *task = json_loads(line, 0, NULL);
+    all[0] = '\0';
+    for (const char *line = run->out; *line != '\0'; line += strcspn(line, "\n") + 1) {
+        json_t *task = json_loadb(line, strcspn(line, "\n"), 0, NULL);
         cr_assert_not_null(task, "%s", line);
         cr_expect(json_is_string(json_object_get(task, "id")));
-        strcat(strcat(all, json_string_value(json_object_get(task, "key"))), " ");
+        const char *key = json_string_value(json_object_get(task, "key"));
+        used += (size_t)snprintf(all + used, sizeof all - used, "%s ", key);
         json_decref(task);
     }
     return all;
@@ -86,9 +88,9 @@ Test(tasks, more_than_a_page_are_all_shown) {
     shell("seq 1 2500 | sed 's/.*/{\"key\":\"many&\"}/' >l");
     cli_prints("2500 submitted: 2500 new, 0 updated, 0 unchanged\n", "submit lib --from l");
     struct run *run = shell("\"$PGSTAGE\" tasks lib --key 'many*' --limit 10000 | wc -l");
-    cr_expect_eq(atoi(run->out), 2501, "%s", run->out);
+    cr_expect_eq(strtol(run->out, NULL, 10), 2501, "%s", run->out);
     run = shell("\"$PGSTAGE\" tasks lib --json --limit 2000 | wc -l");
-    cr_expect_eq(atoi(run->out), 2000, "%s", run->out);
+    cr_expect_eq(strtol(run->out, NULL, 10), 2000, "%s", run->out);
     run = shell("\"$PGSTAGE\" tasks lib --limit 10000 | head -1");
     cr_expect_eq(strncmp(run->out, "KEY ", 4), 0);
     cr_expect_str_empty(run->err, "%s", run->err);

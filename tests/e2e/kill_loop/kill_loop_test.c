@@ -86,10 +86,10 @@ static void write_pipeline(struct arena_of_war *w) {
             "pipeline: war\n"
             "defaults: {timeout: 20s, retry: {first: 50ms, max: 200ms}}\n"
             "stages:\n"
-            "  - {name: read, handler: '%s:step', workers: 2}\n"
+            "  - {name: read, handler: '%s:step'}\n"
             "  - {name: first, handler: '%s:ledger', workers: 2}\n"
-            "  - {name: middle, handler: '%s:step', workers: 2}\n"
-            "  - {name: second, handler: '%s:ledger', workers: 1}\n"
+            "  - {name: middle, handler: '%s:step'}\n"
+            "  - {name: second, handler: '%s:ledger'}\n"
             "  - name: last\n"
             "    sql: insert into ledger (key, stage, version) values (:key, 'last', :version)\n",
             LEDGER_HANDLERS, LEDGER_HANDLERS, LEDGER_HANDLERS, LEDGER_HANDLERS);

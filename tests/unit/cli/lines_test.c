@@ -12,7 +12,7 @@ TestSuite(line_reader, .timeout = 60);
 static char path[64];
 
 static void make_file(const void *bytes, size_t length) {
-    strcpy(path, "/tmp/pgstage-lines-XXXXXX");
+    snprintf(path, sizeof path, "/tmp/pgstage-lines-XXXXXX");
     int fd = mkstemp(path);
     cr_assert_geq(fd, 0);
     FILE *file = fdopen(fd, "w");

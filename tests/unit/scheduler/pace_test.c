@@ -153,10 +153,10 @@ Test(pace, a_stage_that_finds_something_is_looked_at_again_soon) {
     fake_store_mute(rig.store, true);
     rig_start(&rig);
     rig_submit(&rig, "k");
-    rig_run(&rig, 1000);
+    rig_until(&rig, "k", FAKE_DONE);
     for (int i = 0; i < 20; i++) {
         rig_submit(&rig, "k");
-        rig_run(&rig, 60);
+        rig_run(&rig, 100);
         rig_expect_done(&rig, "k");
     }
     rig_finish(&rig);
