@@ -25,7 +25,7 @@ enum { CONNECT_TIMEOUT_MS = 10000, STABLE_MS = 10000, LOG_PER_MINUTE = 6 };
 
 /* At most 8 s: a server that can be reached or written to again is in use within ten. */
 static const struct backoff reconnect = {
-    .kind = BACKOFF_EXPONENTIAL, .first_ms = 100, .max_ms = 8000, .jitter_percent = 20};
+    .kind = BACKOFF_EXPONENTIAL, .first_ms = 100, .max_ms = 3000, .jitter_percent = 20};
 
 static const char *const state_names[] = {
     [CONN_DOWN] = "down",

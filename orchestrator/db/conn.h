@@ -11,7 +11,7 @@
  * Loss of the connection answers the request in flight: UNAVAILABLE when nothing of it can have
  * been committed, UNCERTAIN when it was a transaction (or a lone statement) whose commit may have
  * happened. Never blocks: host names are looked up in the thread pool, writes are flushed while
- * input is consumed, and results are taken only when not busy. Back-off: 100 ms doubling to 8 s, +-
+ * input is consumed, and results are taken only when not busy. Back-off: 100 ms doubling to 3 s, +-
  * 20 %, reset after 10 s of a live connection; errors are logged at most 6 times a minute.
  * Passwords never appear in logs or errors. When: loop thread only.
  */
