@@ -1,7 +1,8 @@
 -- Claims at most $2 ready tasks of one stage, most urgent and then longest ready first. Nothing when the claim is known
 -- already: it was sent before, and what it got then is released as unknown to its node.
 -- $1 int: stage   $2 int: at most   $3 bigint: claim   $4 bigint: node   $5 int, $6 timestamptz: start a second before
--- (priority, ready_at), where the last claim ended; both null for the front   $7 int: the stage before it in the node's definition, null for none
+-- (priority, ready_at), where the last claim ended; both null for the front   $7 int: the stage before it in the
+-- node's definition, null for none
 -- columns: id, version, key, payload, input, priority, ready_at, attempt, crashes, rescues, superseded, updated_at
 with picked as materialized (
     select t.id

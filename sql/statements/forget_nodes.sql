@@ -1,5 +1,5 @@
--- Forgets the batches of ended nodes that hold nothing any more, then the nodes without batches. (offset 0: looked up batch by
--- batch, whatever the planner thinks of a scan.)
+-- Forgets the batches of ended nodes that hold nothing any more, then the nodes without batches. offset 0: looked up batch
+-- by batch, whatever the planner thinks of a scan.
 with emptied as (
     delete from pgstage.claim_batch b
      where not exists (select 1 from pgstage.node n where n.id = b.node and not n.ended)

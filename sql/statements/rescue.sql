@@ -1,6 +1,6 @@
 -- Takes tasks back from nodes whose lease has ended, and from nodes that are no longer known. Repeats status, claim and
--- the ended lease under the row's lock. A task whose node was lost ten times is quarantined. (Rows are looked up one by one,
--- in a lateral join that cannot be flattened, so that no estimate makes the planner scan the table for them.)
+-- the ended lease under the row's lock. A task whose node was lost ten times is quarantined.
+-- Rows are looked up one by one, in a lateral join that cannot be flattened: no estimate makes the planner scan the table.
 -- $1 int: at most      columns: id, status
 with orphaned as materialized (
     select b.claim, u.task
