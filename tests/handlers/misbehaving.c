@@ -242,6 +242,9 @@ static pgstage_result child_terminated(pgstage_task *task, void *state) {
     if (child == 0) {
         wait_for_ever();
     }
+    if (child < 0) {
+        return pgstage_fail(task, "fork: %s", strerror(errno)); /* kill(-1) would reach everybody */
+    }
     kill(child, SIGTERM);
     int status = -1;
     waitpid(child, &status, 0);

@@ -151,6 +151,7 @@ Test(worker_death, a_broken_pipe_alone_acts_as_by_default) {
     rig.outputs[0] = -1;
     cr_assert(ended_within(rig.process, BOUND_MS));
     cr_assert_not(ended_within(child, 0), "its node lives and decides");
+    cr_assert_eq(kill(child.pid, SIGKILL), 0);
     close(child.pidfd);
     rig_want_signal(&rig, SIGPIPE);
 }
