@@ -21,7 +21,7 @@
 #include "db/cluster.h"
 #include "db/sync.h"
 
-enum { DOCUMENTS = 300, NODES = 2, ROUND_DEADLINE_MS = 120 * 1000, STAGES_WITH_EFFECT = 3 };
+enum { DOCUMENTS = 300, NODES = 2, ROUND_DEADLINE_MS = 300 * 1000, STAGES_WITH_EFFECT = 3 };
 
 struct arena_of_war {
     char home[64], file[96];
@@ -222,7 +222,11 @@ static void stop_nodes(struct arena_of_war *w) {
     for (int i = 0; i < NODES; i++) {
         int status = 0;
         cr_assert_eq(waitpid(w->nodes[i], &status, 0), w->nodes[i]);
-        cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "node %d ended with status %x", i, (unsigned)status);
+        /* 3: the server was killed so late that the node could not give its identity back; what it held is rescued. A
+         * node that was started a moment ago may not listen to signals yet: it has claimed nothing. */
+        cr_expect((WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 3)) ||
+                      (WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM),
+                  "node %d ended with status %x", i, (unsigned)status);
     }
 }
 
