@@ -59,8 +59,8 @@ enum exit_status report_error(const struct error *err) {
     case STATUS_TIMEOUT:
     case STATUS_AGAIN:
         return EXIT_NO_DATABASE;
-    case STATUS_CONFLICT:
-        return EXIT_REFUSED;
+    case STATUS_CONFLICT: /* one that the server names is a clash with other sessions: it may work later */
+        return strncmp(err->sqlstate, "40", 2) == 0 ? EXIT_NO_DATABASE : EXIT_REFUSED;
     case STATUS_INVALID:
     case STATUS_NOT_FOUND:
     case STATUS_PROTOCOL:
@@ -196,39 +196,46 @@ bool args_duration(const struct args *args, const char *name, int64_t *ms) {
 
 /* ---- the database ------------------------------------------------------------------------------------------------- */
 
-enum exit_status session_open_raw(const struct args *args, struct session *session) {
+enum status session_connect(const struct args *args, struct session *session, struct error *err) {
     *session = (struct session){0};
-    struct error err = ERROR_NONE;
-    enum status status = database_locate(args->database, args->home, &session->database, &err);
+    enum status status = database_locate(args->database, args->home, &session->database, err);
     if (status == STATUS_OK) {
-        status = sync_open(session->database.url, args->command->name, &session->db, &err);
+        status = sync_open(session->database.url, args->command->name, &session->db, err);
     }
     if (status != STATUS_OK) {
         session_close(session);
-        return report_error(&err);
     }
-    return EXIT_OK;
+    return status;
+}
+
+enum status session_connect_checked(const struct args *args, struct session *session, struct error *err) {
+    enum status status = session_connect(args, session, err);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (session->database.cluster != NULL) {
+        status = migrate_up(session->db, NULL, err);
+    }
+    if (status == STATUS_OK) {
+        status = migrate_check(session->db, err);
+        if (status == STATUS_NOT_FOUND) { /* no schema: a choice for its owner to make */
+            status = err->code = STATUS_CONFLICT;
+        }
+    }
+    if (status != STATUS_OK) {
+        session_close(session);
+    }
+    return status;
+}
+
+enum exit_status session_open_raw(const struct args *args, struct session *session) {
+    struct error err = ERROR_NONE;
+    return session_connect(args, session, &err) == STATUS_OK ? EXIT_OK : report_error(&err);
 }
 
 enum exit_status session_open(const struct args *args, struct session *session) {
-    enum exit_status opened = session_open_raw(args, session);
-    if (opened != EXIT_OK) {
-        return opened;
-    }
     struct error err = ERROR_NONE;
-    enum status status = STATUS_OK;
-    if (session->database.cluster != NULL) {
-        status = migrate_up(session->db, NULL, &err);
-    }
-    if (status == STATUS_OK) {
-        status = migrate_check(session->db, &err);
-    }
-    if (status != STATUS_OK) {
-        session_close(session);
-        enum exit_status exit_status = report_error(&err);
-        return status == STATUS_NOT_FOUND ? EXIT_REFUSED : exit_status;
-    }
-    return EXIT_OK;
+    return session_connect_checked(args, session, &err) == STATUS_OK ? EXIT_OK : report_error(&err);
 }
 
 void session_close(struct session *session) {

@@ -74,6 +74,7 @@ static enum exit_status on_registered(struct definition *definition, const struc
         fprintf(stderr, "pgstage: %s: the database knows other stages than the file\n", definition->def->file);
         return EXIT_REFUSED;
     }
+    free(definition->stage_ids); /* of an earlier try */
     definition->stage_ids = mem_alloc(sizeof *definition->stage_ids * (size_t)(count + 1));
     for (int i = 0; i < count; i++) {
         definition->stage_ids[i] = (int)ids[i];

@@ -6,12 +6,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/backoff.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/units.h"
 #include "cli/definitions.h"
 #include "cli/init.h"
 #include "cli/progress.h"
+#include "cli/stop_signal.h"
 
 /* pgstage-worker beside the program (a build tree), or where it is installed. */
 static enum exit_status find_worker(char *path, size_t size) {
@@ -120,6 +122,7 @@ static bool are_different(const struct args *args, const struct run_state *state
 }
 
 static enum exit_status register_all(struct run_state *state) {
+    free(state->pipelines); /* of an earlier try */
     state->pipelines = mem_alloc(sizeof *state->pipelines * (size_t)(state->count + 1));
     for (int i = 0; i < state->count; i++) {
         struct definition *definition = &state->definitions[i];
@@ -176,6 +179,7 @@ static enum exit_status run_node(const struct args *args, struct run_state *stat
     state->progress = progress_create(args_has(args, "until-idle"));
     state->options.report = progress_report;
     state->options.context = state->progress;
+    state->options.stop_was_asked = stop_was_asked;
     struct node_result result = {0};
     status = node_run(&state->options, &result, &err);
     buf_finish(&locks);
@@ -200,32 +204,57 @@ static enum exit_status run_node(const struct args *args, struct run_state *stat
     return exit_status;
 }
 
+static enum exit_status register_definitions(const struct args *args, struct run_state *state) {
+    enum exit_status status = load_named(args, state);
+    if (status == EXIT_OK && (!are_different(args, state) || !set_stage_workers(args, state->definitions, state->count))) {
+        status = EXIT_WRONG;
+    }
+    return status == EXIT_OK ? register_all(state) : status;
+}
+
+/* Connects and registers. A node that serves waits for its database as long as it takes, at its start as later. */
+static enum exit_status start(const struct args *args, struct run_state *state) {
+    const struct backoff pace = {BACKOFF_EXPONENTIAL, 100, 10 * 1000, 20};
+    struct error told = ERROR_NONE;
+    for (int64_t attempt = 1;; attempt++) {
+        struct error err = ERROR_NONE;
+        enum status connected = session_connect_checked(args, &state->session, &err);
+        enum exit_status status = EXIT_NO_DATABASE;
+        if (connected == STATUS_OK) {
+            status = register_definitions(args, state);
+            sync_close(state->session.db);
+            state->session.db = NULL;
+        } else if (!status_is_transient(connected) || state->options.until_idle) {
+            return report_error(&err);
+        } else if (strcmp(err.text, told.text) != 0) {
+            told = err;
+            fprintf(stderr, "pgstage: %s\npgstage: trying again until the database is there\n", err.text);
+        }
+        if (status != EXIT_NO_DATABASE || state->options.until_idle || stop_was_asked()) {
+            return status;
+        }
+        session_close(&state->session);
+        stop_wait_ms(backoff_delay_ms(&pace, attempt, &random_system));
+    }
+}
+
 static enum exit_status run_run(const struct args *args) {
     struct run_state state = {0};
     enum exit_status status = read_options(args, &state);
     if (status == EXIT_OK) {
         init_if_first_process();
+        stop_listen();
         status = load_files(args, &state);
     }
     if (status == EXIT_OK) {
         status = find_worker(state.worker, sizeof state.worker);
     }
     if (status == EXIT_OK) {
-        status = session_open(args, &state.session);
-    }
-    if (status == EXIT_OK) {
-        status = load_named(args, &state);
-        if (status == EXIT_OK &&
-            (!are_different(args, &state) || !set_stage_workers(args, state.definitions, state.count))) {
-            status = EXIT_WRONG;
-        }
-        if (status == EXIT_OK) {
-            status = register_all(&state);
-        }
-        sync_close(state.session.db);
-        state.session.db = NULL;
+        status = start(args, &state);
         if (status == EXIT_OK) {
             status = run_node(args, &state);
+        } else if (stop_was_asked()) {
+            status = EXIT_OK; /* nothing was begun */
         }
         session_close(&state.session);
     }

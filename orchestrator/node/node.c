@@ -133,6 +133,9 @@ static void stop_turn(struct node *node, int64_t now, int64_t *next_ms) {
         if (node->kill_at_ms != 0) {
             sooner(next_ms, node->kill_at_ms);
         }
+        if (node->lease.state == LEASE_STARTING && node->give_up_ms == 0) {
+            node->give_up_ms = now + KILL_GIVE_UP_MS; /* nothing is held: an answer that never comes is not waited for */
+        }
         bool stopped = sources_stop(node);
         if (!stopped || node->tend.active) {
             return;
@@ -317,6 +320,10 @@ enum status node_run(const struct node_options *options, struct node_result *res
         status = create_parts(node, err);
         if (status == STATUS_OK) {
             sources_create(node);
+            if (options->stop_was_asked != NULL && options->stop_was_asked()) {
+                node->stops++;
+                node_stop(node, "a signal at start");
+            }
             node_changed(node);
             uv_run(&node->loop, UV_RUN_DEFAULT);
             REQUIRE(uv_loop_close(&node->loop) == 0);

@@ -40,6 +40,7 @@ struct node_options {
     /* Blocking, in the thread pool: looks that the embedded PostgreSQL runs, while it cannot be reached; NULL: not ours. */
     enum status (*tend)(void *context, struct error *err);
     void *tend_context;
+    bool (*stop_was_asked)(void); /* before the node listened to signals itself; NULL: nobody did */
     void (*report)(void *context, const struct node_report *report); /* four times a second; NULL: not wanted */
     void *context;
 };

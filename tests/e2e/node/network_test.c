@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "rig.h"
 #include "support/pg.h"
@@ -117,4 +118,50 @@ Test(network, c54_a_stop_while_the_database_is_away_ends_and_says_so) {
     rig.node_url = rig.url;
     rig_start(&rig, 1, "--lease 3s");
     expect_all_done_once(300);
+}
+
+/* ---- the start ------------------------------------------------------------------------------------------------------ */
+
+Test(network, a_node_waits_for_its_database_at_its_start) {
+    proxy_set_mode(proxy, PROXY_REFUSE);
+    rig_start(&rig, 0, "--lease 5s");
+    cr_assert(rig_await_log(&rig, 0, "trying again until the database is there"));
+    rig_submit(&rig, "doc", 10, "{}");
+    proxy_set_mode(proxy, PROXY_FORWARD);
+    expect_all_done_once(10);
+    kill(rig.nodes[0], SIGTERM);
+    cr_expect_eq(rig_wait(&rig, 0), 0);
+}
+
+Test(network, c54_a_signal_while_it_waits_ends_it_with_0) {
+    proxy_set_mode(proxy, PROXY_REFUSE);
+    rig_start(&rig, 0, "--lease 5s");
+    cr_assert(rig_await_log(&rig, 0, "trying again until the database is there"));
+    kill(rig.nodes[0], SIGTERM);
+    cr_expect_eq(rig_wait(&rig, 0), 0);
+}
+
+/* The first signal waits for the attempt in hand, which nobody answers; the second does not. */
+Test(network, c54_a_second_signal_does_not_wait) {
+    proxy_set_mode(proxy, PROXY_HOLD_REPLIES);
+    rig_start(&rig, 0, "--lease 5s");
+    int64_t deadline = rig_now_ms() + RIG_DEADLINE_MS;
+    while (proxy_accepted(proxy) == 0) {
+        cr_assert(rig_now_ms() < deadline);
+        rig_pause();
+    }
+    int status = 0;
+    do {
+        kill(rig.nodes[0], SIGTERM); /* again: one that comes before the first was handled counts as the same */
+        cr_assert(rig_now_ms() < deadline);
+        rig_pause();
+    } while (waitpid(rig.nodes[0], &status, WNOHANG) == 0);
+    rig.nodes[0] = 0;
+    cr_expect(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM, "%x", (unsigned)status);
+}
+
+Test(network, run_until_idle_does_not_wait_for_a_database) {
+    proxy_set_mode(proxy, PROXY_REFUSE);
+    rig_start(&rig, 0, "--until-idle");
+    cr_expect_eq(rig_wait(&rig, 0), 3);
 }
