@@ -1,7 +1,8 @@
 /* effects.c - user SQL: statements that handlers queued, and sql stages, in the transaction that completes the stage.
  *
  * A lane is one connection of one stage. It takes a batch of tasks; when a batch fails for what is in it, the one whose
- * statement failed is blamed, or the batch is halved until the bad task stands alone.
+ * statement failed is blamed, or the batch is halved until the bad task stands alone. One that time and again ends its
+ * connection, or clashes with other sessions, is run alone, and blamed if it goes on doing so.
  */
 #include <stdio.h>
 #include <string.h>
@@ -152,6 +153,7 @@ static void on_committed(struct scheduler *s, struct held *h, const struct store
     }
     /* It stays ours: the chain goes on from what is now committed. */
     h->effect_open = false;
+    h->effect_limit = h->fruitless = h->fruitless_alone = 0;
     held_drop_statements(h);
     struct shared_text *output = shared_text_share(h->outputs[h->count - 1]);
     held_accept(h, h->count);
@@ -182,9 +184,41 @@ static void split(struct scheduler *s, struct lane *lane, const struct store_eff
     }
 }
 
-static void put_all_back(struct scheduler *s, struct lane *lane, bool uncertain) {
+/* In a row: from then on an effect runs alone; so often while alone, it is at fault itself. */
+enum { FRUITLESS_SHARED_MAX = 3, FRUITLESS_ALONE_MAX = 10 };
+
+/* Whether the effects themselves may have caused what came to pass: the connection ended while they were under way, or
+ * they clashed with other sessions (class 40; a fence of ours that was lost has another SQLSTATE). */
+static bool may_be_at_fault(const struct store_effects_answer *answer) {
+    const char *sqlstate = answer->error.sqlstate;
+    if (answer->code == STATUS_UNAVAILABLE) {
+        return answer->at_fault >= 0 && strncmp(sqlstate, "53", 2) != 0; /* 53: disk full and the like */
+    }
+    return answer->code == STATUS_UNCERTAIN || (answer->code == STATUS_CONFLICT && strncmp(sqlstate, "40", 2) == 0);
+}
+
+static bool is_endless(const struct lane *lane, struct held *h) {
+    h->fruitless++;
+    if (lane->count == 1 && h->effect_limit == 1) {
+        h->fruitless_alone++;
+    } else if (h->fruitless >= FRUITLESS_SHARED_MAX) {
+        h->effect_limit = 1;
+    }
+    return h->fruitless_alone >= FRUITLESS_ALONE_MAX;
+}
+
+static void try_again(struct scheduler *s, struct lane *lane, const struct store_effects_answer *answer) {
+    bool suspect = may_be_at_fault(answer);
     for (int i = lane->count - 1; i >= 0; i--) {
-        put_back(s, lane->held[i], uncertain);
+        struct held *h = lane->held[i];
+        if (suspect && (answer->at_fault < 0 || answer->at_fault == i) && is_endless(lane, h)) {
+            struct error why = answer->error;
+            error_wrap(&why, "%d times in a row, the last time", h->fruitless);
+            h->fruitless = h->fruitless_alone = 0;
+            blame(s, h, STATUS_INVALID, &why);
+        } else {
+            put_back(s, h, answer->code == STATUS_UNCERTAIN);
+        }
     }
 }
 
@@ -210,15 +244,13 @@ static void on_effects(void *context, const struct store_effects_answer *answer)
     case STATUS_PROTOCOL:
         log_event(LOG_ERROR, "effects.failed", "stage=%s effects=%d reason=%s", lane->stage->spec->name, lane->count,
                   log_text(answer->error.text));
-        put_all_back(s, lane, false);
+        try_again(s, lane, answer);
         break;
     case STATUS_AGAIN:
     case STATUS_CONFLICT:
     case STATUS_UNAVAILABLE:
-        put_all_back(s, lane, false);
-        break;
     case STATUS_UNCERTAIN:
-        put_all_back(s, lane, true);
+        try_again(s, lane, answer);
         break;
     }
     lane->delay_ms = plan_poll_delay_ms(lane->delay_ms, answer->code == STATUS_OK || to_blame);

@@ -99,6 +99,10 @@ static enum status bad_fails(struct rig *rig, const struct fake_row *row, const 
     return strncmp(row->key, "bad", 3) == 0 ? STATUS_INVALID : STATUS_OK;
 }
 
+static enum status bad_takes_too_long(struct rig *rig, const struct fake_row *row, const struct store_effect *effect) {
+    return bad_fails(rig, row, effect) == STATUS_OK ? STATUS_OK : STATUS_TIMEOUT;
+}
+
 /* The store names the bad one, or leaves it to be found by halving: it draws which. */
 static void blame(const struct rig_stage *stage, enum status (*run_sql)(struct rig *, const struct fake_row *,
                                                                         const struct store_effect *)) {
@@ -119,16 +123,12 @@ static void blame(const struct rig_stage *stage, enum status (*run_sql)(struct r
         cr_assert_eq(row->status, bad ? FAKE_FAILED : FAKE_DONE, "%s is %s", row->key, fake_status_name(row->status));
         cr_assert_eq(row->all_attempts, bad ? 3 : 0, "%s: %d attempts", row->key, row->all_attempts);
     }
-    cr_assert_str_eq(rig_row(&rig, "bad7")->kind, run_sql == bad_fails ? "statement" : "timeout");
+    cr_assert_str_eq(rig_row(&rig, "bad7")->kind, run_sql == bad_takes_too_long ? "timeout" : "statement");
     int64_t done = 0, failed = 0;
     scheduler_totals(rig.scheduler, &done, &failed);
     cr_assert_eq(done, 18);
     cr_assert_eq(failed, 2);
     rig_finish(&rig);
-}
-
-static enum status bad_takes_too_long(struct rig *rig, const struct fake_row *row, const struct store_effect *effect) {
-    return bad_fails(rig, row, effect) == STATUS_OK ? STATUS_OK : STATUS_TIMEOUT;
 }
 
 static const struct rig_stage sql[] = {RIG_SQL(2)};
@@ -145,6 +145,54 @@ Test(effect, a_bad_statement_fails_its_own_task_after_a_handler) {
 Test(effect, a_statement_that_takes_too_long_fails_its_own_task) {
     blame(sql, bad_takes_too_long);
     blame(handler_sql, bad_takes_too_long);
+}
+
+/* ---- without end -------------------------------------------------------------------------------------------------- */
+
+static enum status bad_clashes(struct rig *rig, const struct fake_row *row, const struct store_effect *effect) {
+    return bad_fails(rig, row, effect) == STATUS_OK ? STATUS_OK : STATUS_CONFLICT;
+}
+
+Test(effect, a_statement_that_always_clashes_fails_its_own_task) {
+    blame(sql, bad_clashes);
+    blame(handler_sql, bad_clashes);
+}
+
+/* Each sending ends the connection: three in company, ten alone, and then it is the task's fault. */
+Test(effect, a_statement_that_always_ends_its_connection_fails_its_task) {
+    const struct rig_stage *stages[] = {sql, handler_sql};
+    for (size_t i = 0; i < 2; i++) {
+        struct rig rig;
+        rig_init(&rig, 1, stages[i]);
+        rig_start(&rig);
+        struct fake_faults faults = {0};
+        faults.per_mille[FAKE_EFFECTS][FAKE_CUT_BEFORE] = 1000;
+        fake_client_set_faults(rig.client, &faults);
+        rig_submit(&rig, "k");
+        rig_until(&rig, "k", FAKE_FAILED);
+        cr_assert_eq(rig_row(&rig, "k")->all_attempts, 3);
+        cr_assert_str_eq(rig_row(&rig, "k")->kind, "statement");
+        cr_assert_eq(fake_client_sent(rig.client, FAKE_EFFECTS), 3 * (3 + 10));
+        rig_finish(&rig);
+    }
+}
+
+/* A server that comes and goes: nine times in a row are nobody's fault. */
+Test(effect, a_connection_that_ends_now_and_then_is_nobodys_fault) {
+    struct rig rig;
+    rig_init(&rig, 1, sql);
+    rig_start(&rig);
+    struct fake_faults faults = {0};
+    faults.per_mille[FAKE_EFFECTS][FAKE_CUT_BEFORE] = 1000;
+    fake_client_set_faults(rig.client, &faults);
+    rig_submit(&rig, "k");
+    while (fake_client_sent(rig.client, FAKE_EFFECTS) < 12) {
+        rig_run(&rig, 10);
+    }
+    fake_client_set_faults(rig.client, &(struct fake_faults){0});
+    rig_until(&rig, "k", FAKE_DONE);
+    cr_assert_eq(rig_row(&rig, "k")->all_attempts, 0);
+    rig_finish(&rig);
 }
 
 /* ---- nobody's fault ----------------------------------------------------------------------------------------------- */

@@ -54,7 +54,7 @@ struct fake_call {
     int node_count;
     const int64_t *nodes;
 
-    bool looked;
+    bool looked, clashed; /* clashed: with another session, as the server has it */
     struct store_effect_verdict *looks;
     enum fake_fence *fences;
     enum status code;

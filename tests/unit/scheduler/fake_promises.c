@@ -52,7 +52,10 @@ static void check_end(struct fake_client *client, const struct store_chain *chai
     bool same = chain->ending == open->ending && chain->step + chain->count == open->end_step;
     bool refused = chain->kind != NULL && strcmp(chain->kind, "output") == 0;
     bool given_back = client->killed && open->effect && chain->ending == STORE_RELEASE;
-    if (!same && !refused && !given_back) {
+    /* One that never ends well is blamed at last: if it was committed after all, the fence refuses the shorter chain. */
+    bool blamed = open->effect && chain->kind != NULL && strcmp(chain->kind, "statement") == 0 &&
+                  chain->step + chain->count == open->end_step - 1;
+    if (!same && !refused && !given_back && !blamed) {
         store_broken(client->store, "task %lld: ending %d at step %d was sent, then %d at step %d", (long long)chain->task,
                      (int)open->ending, open->end_step, (int)chain->ending, chain->step + chain->count);
     }
