@@ -177,7 +177,7 @@ struct store_lead_answer {
     struct error error;
     bool leads;
     int64_t term;
-    int64_t staged, rescued; /* what the duties did */
+    int64_t staged, rescued; /* tasks that are ready now: due or moved; and from ended nodes */
 };
 
 struct store_start {

@@ -2,7 +2,7 @@
  * transactions.
  *
  *   TAKE -> STAGE (again while full) -> [END_LEASES -> RESCUE (again while full) -> FORGET] ->
- * [FOLD_COUNTS -> FOLD_STATS]
+ * [MOVE_STRANDED -> FOLD_COUNTS -> FOLD_STATS]
  *
  * Every step's effect is fenced by its own statement, so a leader that has lost its term in the
  * middle does no harm. A step that is repeated too often is left to the next call, so that the
@@ -11,7 +11,7 @@
 #include "db/array.h"
 #include "queue/queue_private.h"
 
-enum { STAGE_BATCH = 1000, RESCUE_BATCH = 500, BATCHES_MAX = 20 };
+enum { STAGE_BATCH = 1000, RESCUE_BATCH = 500, MOVE_BATCH = 500, BATCHES_MAX = 20 };
 
 static void add_rescue(struct script *script) {
     script->transaction = true;
@@ -53,6 +53,12 @@ static void build_step(struct lead_call *lead) {
     case LEAD_FORGET:
         script_add(script, &sql_forget_nodes, 0);
         return;
+    case LEAD_MOVE_STRANDED:
+        script->transaction = true;
+        script_add(script, &sql_lock_all_pipelines, 0);
+        params = script_add(script, &sql_move_stranded, 1);
+        params[0] = script_int(script, MOVE_BATCH);
+        return;
     case LEAD_FOLD_COUNTS:
         script_add(script, &sql_fold_counts, 0);
         return;
@@ -77,6 +83,10 @@ static bool take_result(struct lead_call *lead, const struct db_reply *reply) {
         count = db_int64(last, 0, 0);
         lead->answer.staged += count;
         return count == STAGE_BATCH;
+    case LEAD_MOVE_STRANDED:
+        count = db_int64(last, 0, 0);
+        lead->answer.staged += count;
+        return count >= MOVE_BATCH;
     case LEAD_RESCUE:
         count = db_rows(last);
         lead->answer.rescued += count;
@@ -99,13 +109,15 @@ static enum lead_step next_step(const struct lead_call *lead) {
         if (lead->may_rescue) {
             return LEAD_END_LEASES;
         }
-        return lead->fold ? LEAD_FOLD_COUNTS : LEAD_OVER;
+        return lead->fold ? LEAD_MOVE_STRANDED : LEAD_OVER;
     case LEAD_END_LEASES:
         return LEAD_RESCUE;
     case LEAD_RESCUE:
         return LEAD_FORGET;
     case LEAD_FORGET:
-        return lead->fold ? LEAD_FOLD_COUNTS : LEAD_OVER;
+        return lead->fold ? LEAD_MOVE_STRANDED : LEAD_OVER;
+    case LEAD_MOVE_STRANDED:
+        return LEAD_FOLD_COUNTS;
     case LEAD_FOLD_COUNTS:
         return LEAD_FOLD_STATS;
     case LEAD_FOLD_STATS:

@@ -48,6 +48,7 @@ enum lead_step {
     LEAD_END_LEASES,
     LEAD_RESCUE,
     LEAD_FORGET,
+    LEAD_MOVE_STRANDED,
     LEAD_FOLD_COUNTS,
     LEAD_FOLD_STATS,
     LEAD_OVER,
@@ -104,6 +105,8 @@ enum status queue_open_channel(struct queue *queue, struct channel *channel, con
                                const struct channel_events *events, void *context,
                                struct error *err) MUST_CHECK;
 void queue_channel_closed(struct queue *queue);
+/* One connection has come up: the others do not wait out their back-off. */
+void queue_channel_up(struct queue *queue);
 struct db_param queue_hold_tasks(struct script *script, int count, const struct store_hold *holds);
 struct db_param queue_hold_claims(struct script *script, int count, const struct store_hold *holds);
 

@@ -1,4 +1,4 @@
-/* Scenarios of submit.sql and stage_due.sql. C24, C27, C39, C81. */
+/* Scenarios of submit.sql, stage_due.sql and move_stranded.sql. C24, C27, C39, C81. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -407,6 +407,48 @@ bool staging_passes_by_a_locked_row(struct world *world) {
     world_script(world, world->two,
                  "begin; select * from pgstage.task where key = 'k1' for update");
     EXPECT(world, stage_due(world) == 1, "it waited, or staged none");
+    world_script(world, world->two, "commit");
+    return world_is_sound(world);
+}
+
+/* ---- the mover ---- */
+
+static int64_t move_stranded(struct world *world, const char *at_most) {
+    const struct db_result *result =
+        world_call(world, world->one, &sql_move_stranded, 1, at_most);
+    return result == NULL ? -1 : db_int64(result, 0, 0);
+}
+
+bool tasks_of_a_stage_that_is_gone_begin_anew(struct world *world) {
+    int64_t held = world_submit(world, "held");
+    world_claim(world, NODE_ONE, STAGE_A, 1, NULL);
+    int64_t first = world_submit(world, "k1"), second = world_submit(world, "k2");
+    world_sql(world, world->eye,
+              "update pgstage.task set attempt = 1, crashes = 2, rescues = 3, error_text = 'e' where id = %" PRId64,
+              first);
+    EXPECT(world, move_stranded(world, "100") == 0, "the stage is there");
+    world_revise(world, "{b,c}");
+    EXPECT(world, move_stranded(world, "1") == 1, "more than was asked for");
+    EXPECT(world, move_stranded(world, "100") == 1, "not the other one");
+    EXPECT(world, move_stranded(world, "100") == 0, "one was moved twice");
+    for (int i = 0; i < 2; i++) {
+        struct row row = world_row(world, i == 0 ? first : second);
+        EXPECT(world, row.stage == STAGE_B && strcmp(row.status, "ready") == 0, "%s at %d", row.status, row.stage);
+        EXPECT(world, row.attempt == 0 && row.crashes == 0 && row.rescues == 0 && !row.has_error, "it is not new");
+    }
+    EXPECT(world, strcmp(world_row(world, held).status, "running") == 0, "one that ran was moved");
+    world_rest(world);
+    EXPECT(world, strcmp(world_row(world, first).status, "done") == 0, "it cannot go on");
+    return world_is_sound(world);
+}
+
+bool moving_passes_by_a_locked_row(struct world *world) {
+    world_submit(world, "k1");
+    world_submit(world, "k2");
+    world_revise(world, "{b,c}");
+    world_script(world, world->two,
+                 "begin; select * from pgstage.task where key = 'k1' for update");
+    EXPECT(world, move_stranded(world, "100") == 1, "it waited, or moved none");
     world_script(world, world->two, "commit");
     return world_is_sound(world);
 }

@@ -209,6 +209,18 @@ static const struct trial {
     ONE("stage_due", "ready_at = due.due_at", "ready_at = pgstage.now()", due_tasks_are_staged),
     ONE("stage_due", "(values ('delayed', -1), ('ready', 1))", "(values ('ready', 1))",
         due_tasks_are_staged),
+    /* the mover */
+    ONE("move_stranded", "where p.revision > 0 and s.id <> all (o.stages)", "where p.revision > 0",
+        tasks_of_a_stage_that_is_gone_begin_anew),
+    ONE("move_stranded", "attempt = 0, crashes = 0, rescues = 0", "crashes = 0, rescues = 0",
+        tasks_of_a_stage_that_is_gone_begin_anew),
+    ONE("move_stranded", "crashes = 0, rescues = 0, superseded", "superseded",
+        tasks_of_a_stage_that_is_gone_begin_anew),
+    ONE("move_stranded", "error_text = null, ", "", tasks_of_a_stage_that_is_gone_begin_anew),
+    ONE("move_stranded", "             for update of t skip locked) t", "             for update of t) t",
+        moving_passes_by_a_locked_row),
+    ONE("move_stranded", "'ready', sum(d.n)", "'ready', 1",
+        tasks_of_a_stage_that_is_gone_begin_anew),
     /* leases and leadership */
     ONE("beat", "and not ended and lease_until", "and lease_until", an_ended_lease_does_not_revive),
     ONE("beat", " and lease_until > pgstage.now() returning", " returning",

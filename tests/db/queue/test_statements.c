@@ -204,6 +204,7 @@ static void work_once(struct world *world) {
     world_end_lease(world, NODE_TWO);
     world_call(world, world->one, &sql_rescue, 1, "500");
     world_call(world, world->one, &sql_forget_nodes, 0);
+    world_call(world, world->one, &sql_move_stranded, 1, "500");
     world_call(world, world->one, &sql_fold_counts, 0);
     free(ids);
     free(claims);
