@@ -70,7 +70,7 @@ const struct config_key config_keys[] = {
      FIELD(stage_def, timeout_ms), .low = 1, .high = YEAR_MS, .none_allowed = true,
      .description = "How long one run may take; 'none' for no limit."},
     {.name = "grace", .levels = POLICY, .type = TYPE_DURATION, .fallback = "5s",
-     FIELD(stage_def, grace_ms), .low = 0, .high = HOUR_MS,
+     .only = USE_HANDLER, FIELD(stage_def, grace_ms), .low = 0, .high = HOUR_MS,
      .description = "How long a run that is to end may take to do so before it is killed; 0s "
                     "kills at once."},
     {.name = "retry", .levels = POLICY, .type = TYPE_MAPPING, .inner = LEVEL_RETRY,
@@ -86,7 +86,7 @@ const struct config_key config_keys[] = {
      FIELD(stage_def, role),
      .description = "The database role that the statements run as."},
     {.name = "after_commit", .levels = LEVEL_STAGE, .type = TYPE_BOOLEAN, .fallback = "false",
-     FIELD(stage_def, after_commit),
+     .only = USE_HANDLER, FIELD(stage_def, after_commit),
      .description = "Whether the stage starts only when its predecessor's result is committed. "
                     "For stages with effects outside the database."},
 
