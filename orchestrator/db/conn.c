@@ -23,9 +23,12 @@
 
 enum { CONNECT_TIMEOUT_MS = 10000, STABLE_MS = 10000, LOG_PER_MINUTE = 6 };
 
-/* At most 8 s: a server that can be reached or written to again is in use within ten. */
+/* A server that can be reached or written to again is in use within 3 s. */
 static const struct backoff reconnect = {
     .kind = BACKOFF_EXPONENTIAL, .first_ms = 100, .max_ms = 3000, .jitter_percent = 20};
+/* The first attempt after a connection that came up and did not last: it may do so again and again. */
+static const struct backoff relapse = {
+    .kind = BACKOFF_EXPONENTIAL, .first_ms = 100, .max_ms = 1000, .jitter_percent = 20};
 
 static const char *const state_names[] = {
     [CONN_DOWN] = "down",
@@ -54,8 +57,10 @@ static const unsigned legal_moves[] = {
 static int64_t state_deadline_ms(const struct db_conn *conn, enum conn_state state) {
     switch (state) {
     case CONN_DOWN:
-        return conn->failures == 0 ? 0
-                                   : backoff_delay_ms(&reconnect, conn->failures, &conn->random);
+        if (conn->failures > 0) {
+            return backoff_delay_ms(&reconnect, conn->failures, &conn->random);
+        }
+        return conn->relapses > 0 ? backoff_delay_ms(&relapse, conn->relapses, &conn->random) : 0;
     case CONN_RESOLVING:
     case CONN_CONNECTING:
     case CONN_SETTING_UP:
@@ -301,10 +306,13 @@ static void tell_loss(struct db_conn *conn) {
     bool was_up = conn->was_up;
     conn->request = NULL;
     conn->was_up = false;
-    if (was_up && clock_now_ms(&conn->clock) - conn->up_since_ms >= STABLE_MS) {
+    if (was_up) {
+        bool lasted = clock_now_ms(&conn->clock) - conn->up_since_ms >= STABLE_MS;
+        conn->relapses = lasted ? 1 : conn->relapses + 1;
         conn->failures = 0;
+    } else {
+        conn->failures++;
     }
-    conn->failures++;
     conn_set_state(conn, CONN_DOWN);
     log_loss(conn, was_up);
     if (request != NULL) {
@@ -457,6 +465,14 @@ enum status conn_send(struct db_conn *conn, const struct db_request *request, db
         (void)conn_flush(conn); /* a loss is told from LOST */
     }
     return STATUS_OK;
+}
+
+void conn_hurry(struct db_conn *conn) {
+    if (conn->state == CONN_DOWN) {
+        uv_update_time(conn->loop);
+        int rc = uv_timer_start(&conn->timer, on_timer, 0, 0);
+        REQUIRE(rc == 0);
+    }
 }
 
 void conn_reset(struct db_conn *conn, const char *why) {

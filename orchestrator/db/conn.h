@@ -88,6 +88,8 @@ enum status conn_open(uv_loop_t *loop, const struct conn_options *options,
 bool conn_is_ready(const struct db_conn *conn); /* READY: takes a request now */
 enum status conn_send(struct db_conn *conn, const struct db_request *request, db_done done,
                       void *context, struct error *err) MUST_CHECK; /* AGAIN when not READY */
+/* Connects now if it waits to: there is reason to think that the server can be reached. */
+void conn_hurry(struct db_conn *conn);
 /* Drops the connection and connects anew: used when the peer does not answer. A request in flight
  * is answered. */
 void conn_reset(struct db_conn *conn, const char *why);

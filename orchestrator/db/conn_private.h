@@ -112,7 +112,8 @@ struct db_conn {
 
     bool was_up;
     int64_t up_since_ms;
-    int64_t failures; /* in a row; for the back-off */
+    int64_t failures; /* attempts in a row that did not bring it up; for the back-off */
+    int64_t relapses; /* times in a row that it came up and did not last */
     struct error loss;
     struct error farewell;     /* what the server said outside of a request before it hung up */
     struct error socket_error; /* why reading failed */

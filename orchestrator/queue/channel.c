@@ -210,6 +210,12 @@ bool channel_is_free(const struct channel *channel) {
            conn_is_ready(channel->conn);
 }
 
+void channel_hurry(struct channel *channel) {
+    if (!channel->closing && channel->conn != NULL) {
+        conn_hurry(channel->conn);
+    }
+}
+
 static void insert_by_rank(struct channel *channel, struct call *call) {
     struct list *before = channel->waiting.next;
     while (before != &channel->waiting && call_of(before)->rank <= call->rank) {

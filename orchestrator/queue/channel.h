@@ -63,6 +63,7 @@ enum status channel_open(struct channel *channel, uv_loop_t *loop,
                          const struct channel_events *events, void *context,
                          struct error *err) MUST_CHECK;
 bool channel_is_free(const struct channel *channel); /* up, nothing in flight, nothing waits */
+void channel_hurry(struct channel *channel);             /* see conn_hurry */
 /* Sends the call's script, now or later. An error: it will not be answered. */
 enum status channel_post(struct channel *channel, struct call *call, struct error *err) MUST_CHECK;
 /* What is in flight or waits is answered before `closed`. */

@@ -46,9 +46,21 @@ struct db_param queue_hold_claims(struct script *script, int count,
 
 /* ---- events of the three connections ---- */
 
+void queue_channel_up(struct queue *queue) {
+    channel_hurry(&queue->ledger);
+    channel_hurry(&queue->watch);
+    channel_hurry(&queue->duty);
+    for (int i = 0; i < queue->lane_count; i++) {
+        if (queue->lanes[i] != NULL) {
+            channel_hurry(&queue->lanes[i]->channel);
+        }
+    }
+}
+
 static void on_ledger_up(struct channel *channel) {
     struct queue *queue = channel->context;
     if (!queue->closing) {
+        queue_channel_up(queue);
         queue->events.ready(queue->events.context);
     }
 }
@@ -60,21 +72,22 @@ static void on_ledger_down(struct channel *channel) {
     }
 }
 
-/* LISTEN is in force by now: whoever looks after this call misses nothing that is committed later
- * without a notice. */
-static void on_watch_up(struct channel *channel) {
+static void on_notified(struct channel *channel) {
     struct queue *queue = channel->context;
     if (!queue->closing) {
         queue->events.woken(queue->events.context);
     }
 }
 
-static void on_duty_up(struct channel *channel) {
-    (void)channel;
+/* LISTEN is in force by now: whoever looks after this call misses nothing that is committed later
+ * without a notice. */
+static void on_watch_up(struct channel *channel) {
+    queue_channel_up(channel->context);
+    on_notified(channel);
 }
 
-static void on_notified(struct channel *channel) {
-    on_watch_up(channel);
+static void on_duty_up(struct channel *channel) {
+    queue_channel_up(channel->context);
 }
 
 static void on_closed(struct channel *channel) {

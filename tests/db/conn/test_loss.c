@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "db/conn_private.h"
 #include "db/sync.h"
 #include "link.h"
 #include "support/pg.h"
@@ -194,6 +195,23 @@ Test(db_loss, a_silent_peer_costs_the_request_timeout) {
     link_close(&link);
     proxy_stop(proxy);
     free(url);
+}
+
+/* One that comes up and is lost again and again waits a little longer each time, for a second at most. */
+Test(db_loss, a_relapse_is_answered_soon_but_not_at_once) {
+    struct link link = {0};
+    link_open(&link, NULL, &(struct conn_options){.url = pg_url()});
+    uint64_t first = 0, due = 0;
+    for (int i = 1; i <= 6; i++) {
+        link_wait(&link, &link.ups, i, 30000);
+        terminate(link_backend(&link));
+        link_wait(&link, &link.downs, i, 30000);
+        due = uv_timer_get_due_in(&link.conn->timer);
+        first = i == 1 ? due : first;
+    }
+    cr_assert(first > 50 && first <= 120, "%d ms", (int)first);
+    cr_assert(due > 700 && due <= 1000, "%d ms", (int)due);
+    link_close(&link);
 }
 
 static void block_loop(struct link *link) {

@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "db/conn_private.h"
 #include "db/sync.h"
+#include "queue/queue_private.h"
 #include "rig.h"
 #include "support/pg.h"
 #include "support/proxy.h"
@@ -250,6 +253,37 @@ Test(store_duties, is_woken_by_a_submit_and_by_each_reconnect) {
     rig_wait(rig, &rig->ready, ready + 1);
     cr_assert(rig->ops.tick_ready(rig->ops.context));
     rig_close(rig);
+}
+
+static bool waits_long(const struct channel *channel) {
+    return channel->conn->state == CONN_DOWN && uv_timer_get_due_in(&channel->conn->timer) > 1800;
+}
+
+/* All have been away for so long that they wait for seconds: the first that finds the server calls the others. */
+Test(store_duties, one_connection_that_comes_up_brings_the_others) {
+    char *database = pg_new_migrated_database();
+    struct proxy *proxy = proxy_start(pg_socket_path());
+    char *url = proxy_url(proxy, "127.0.0.1", pg_database_of(database));
+    struct rig *rig = rig_open_url(database, url, NULL, 0);
+    struct queue *queue = rig->queue;
+    rig_wait_ready(rig);
+    proxy_set_mode(proxy, PROXY_REFUSE);
+    proxy_cut(proxy);
+    int64_t deadline = clock_now_ms(&clock_boottime) + 60000;
+    while (!waits_long(&queue->ledger) || !waits_long(&queue->watch) || !waits_long(&queue->duty)) {
+        cr_assert(clock_now_ms(&clock_boottime) < deadline, "they do not wait longer and longer");
+        uv_run(&rig->loop, UV_RUN_ONCE);
+    }
+    proxy_set_mode(proxy, PROXY_FORWARD);
+    deadline = clock_now_ms(&clock_boottime) + 1500;
+    channel_hurry(&queue->ledger);
+    while (!channel_is_free(&queue->ledger) || !channel_is_free(&queue->watch) || !channel_is_free(&queue->duty)) {
+        cr_assert(clock_now_ms(&clock_boottime) < deadline, "one waits out its back-off");
+        uv_run(&rig->loop, UV_RUN_ONCE);
+    }
+    rig_close(rig);
+    proxy_stop(proxy);
+    free(url);
 }
 
 /* The commit was made, its answer is lost: what is sent again is known. */
