@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <criterion/hooks.h>
 #include <libpq-fe.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,15 +86,24 @@ static void on_notice(void *context, const char *message) {
     (void)message;
 }
 
-static PGresult *query(const char *url, const char *sql, PGconn **pg) {
-    *pg = PQconnectdb(url);
-    if (PQstatus(*pg) != CONNECTION_OK) {
-        pg_die("%s", PQerrorMessage(*pg));
+static PGconn *connect_to(const char *url) {
+    PGconn *pg = PQconnectdb(url);
+    if (PQstatus(pg) != CONNECTION_OK) {
+        pg_die("%s", PQerrorMessage(pg));
     }
-    PQsetNoticeProcessor(*pg, on_notice, NULL);
-    PGresult *result = PQexec(*pg, sql);
+    PQsetNoticeProcessor(pg, on_notice, NULL);
+    return pg;
+}
+
+static bool is_fine(const PGresult *result) {
     ExecStatusType status = PQresultStatus(result);
-    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) {
+    return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
+}
+
+static PGresult *query(const char *url, const char *sql, PGconn **pg) {
+    *pg = connect_to(url);
+    PGresult *result = PQexec(*pg, sql);
+    if (!is_fine(result)) {
         pg_die("%s: %s", sql, PQerrorMessage(*pg));
     }
     return result;
@@ -105,13 +115,54 @@ void pg_exec(const char *url, const char *sql) {
     PQfinish(pg);
 }
 
-char *pg_text(const char *url, const char *sql) {
+/* Tests look at one database again and again: the connection of the last look is kept. */
+static struct {
+    char *url;
     PGconn *pg;
-    PGresult *result = query(url, sql, &pg);
+} last_look;
+
+static void forget_look(void) {
+    PQfinish(last_look.pg);
+    free(last_look.url);
+    last_look.pg = NULL;
+    last_look.url = NULL;
+}
+
+/* NULL: there is none to this database, or it has been lost. */
+static PGresult *look_again(const char *url, const char *sql) {
+    if (last_look.pg == NULL || strcmp(last_look.url, url) != 0) {
+        return NULL;
+    }
+    PGresult *result = PQexec(last_look.pg, sql);
+    if (PQstatus(last_look.pg) == CONNECTION_OK) {
+        return result;
+    }
+    PQclear(result);
+    return NULL;
+}
+
+static PGresult *look(const char *url, const char *sql) {
+    PGresult *result = look_again(url, sql);
+    if (result == NULL) {
+        forget_look();
+        last_look.pg = connect_to(url);
+        last_look.url = mem_copy_string(url);
+        result = PQexec(last_look.pg, sql);
+    }
+    if (!is_fine(result)) {
+        pg_die("%s: %s", sql, PQerrorMessage(last_look.pg));
+    }
+    if (PQtransactionStatus(last_look.pg) != PQTRANS_IDLE) {
+        forget_look(); /* what a look began ends with it */
+    }
+    return result;
+}
+
+char *pg_text(const char *url, const char *sql) {
+    PGresult *result = look(url, sql);
     char *text = mem_copy_string(
         PQntuples(result) > 0 && PQnfields(result) > 0 ? PQgetvalue(result, 0, 0) : "");
     PQclear(result);
-    PQfinish(pg);
     return text;
 }
 

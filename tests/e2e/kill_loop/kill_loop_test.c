@@ -29,6 +29,7 @@ enum { DOCUMENTS = 300, NODES = 2, ROUND_DEADLINE_MS = 300 * 1000, STAGES_WITH_E
 struct arena_of_war {
     char home[64], file[96];
     struct cluster *cluster;
+    struct db_sync *db; /* NULL: to be opened */
     pid_t nodes[NODES];
     int lease_ms;
     struct random_seeded seeded;
@@ -49,16 +50,17 @@ static void pause_ms(int ms) {
 
 /* One value as text; NULL while the server is away. */
 static char *ask(struct arena_of_war *w, const char *sql) {
-    struct db_sync *db = NULL;
     struct db_result *result = NULL;
     struct error err = ERROR_NONE;
     char *value = NULL;
-    if (sync_open(cluster_url(w->cluster), "test", &db, &err) == STATUS_OK &&
-        sync_run(db, NULL, sql, 0, NULL, &result, &err) == STATUS_OK) {
+    if ((w->db != NULL || sync_open(cluster_url(w->cluster), "test", &w->db, &err) == STATUS_OK) &&
+        sync_run(w->db, NULL, sql, 0, NULL, &result, &err) == STATUS_OK) {
         value = mem_copy_string(db_rows(result) > 0 ? db_value(result, 0, 0) : "");
+    } else {
+        sync_close(w->db);
+        w->db = NULL;
     }
     sync_result_free(result);
-    sync_close(db);
     return value;
 }
 
@@ -293,7 +295,7 @@ static void round_of(struct arena_of_war *w, int number) {
             kill_something(w);
             next = effects + 20 + (int64_t)random_below(&w->random, 150);
         }
-        pause_ms(5);
+        pause_ms(10);
     }
     stop_nodes(w);
     check(w);
@@ -330,6 +332,7 @@ Test(kill_loop, every_round_ends_with_all_done_exactly_once, .timeout = 3600) {
     for (int i = 1; i <= rounds; i++) {
         round_of(&w, i);
     }
+    sync_close(w.db);
     cluster_release(w.cluster);
     snprintf(command, sizeof command, "rm -rf %s", w.home);
     cr_expect_eq(system(command), 0);
