@@ -383,10 +383,14 @@ void world_reset(struct world *world) {
     world->why[0] = '\0';
     world_script(
         world, world->eye,
-        "truncate pgstage.task, pgstage.claim_batch, pgstage.output, pgstage.failure, pgstage.node,"
-        " pgstage.leader, pgstage.task_count, pgstage.task_count_delta, pgstage.stage_stat, "
-        "pgstage.pipeline,"
-        " pgstage.revision, pgstage.stage, pgstage.revision_stage restart identity cascade;"
+        /* For a few rows this is ten times cheaper than truncate. */
+        "delete from pgstage.output; delete from pgstage.failure; delete from pgstage.task;"
+        "delete from pgstage.claim_batch; delete from pgstage.node; delete from pgstage.leader;"
+        "delete from pgstage.task_count; delete from pgstage.task_count_delta;"
+        "delete from pgstage.stage_stat; delete from pgstage.revision_stage;"
+        "delete from pgstage.revision; delete from pgstage.stage; delete from pgstage.pipeline;"
+        "alter sequence pgstage.task_id_seq restart; alter sequence pgstage.pipeline_id_seq restart;"
+        "alter sequence pgstage.stage_id_seq restart; alter sequence pgstage.failure_id_seq restart;"
         "insert into pgstage.pipeline (name) values ('p');"
         "insert into pgstage.node (id, host, lock_path, pid, lease_until)"
         " select n, 'host', '/lock', 1, now() + interval '1 hour' from generate_series(11, 13) n");

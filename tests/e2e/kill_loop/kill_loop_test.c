@@ -224,7 +224,8 @@ static void submit(struct arena_of_war *w) {
     cr_assert_eq(ask_number(w, sql), DOCUMENTS);
 }
 
-/* A stop while both nodes are connected (their leases were renewed a moment ago) ends with 0. */
+/* A stop while both nodes are connected (their leases were renewed a moment ago) ends with 0; with 3 if a short lease was
+ * lost since, on a busy machine: what was held under it is rescued. */
 static void stop_nodes(struct arena_of_war *w) {
     int64_t deadline = now_ms() + 60 * 1000;
     char sql[256];
@@ -242,7 +243,9 @@ static void stop_nodes(struct arena_of_war *w) {
     for (int i = 0; i < NODES; i++) {
         int status = 0;
         cr_assert_eq(waitpid(w->nodes[i], &status, 0), w->nodes[i]);
-        cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "node %d ended with status %x", i, (unsigned)status);
+        bool lost_lease = w->lease_ms < 2000 && WIFEXITED(status) && WEXITSTATUS(status) == 3;
+        cr_expect((WIFEXITED(status) && WEXITSTATUS(status) == 0) || lost_lease, "node %d ended with status %x", i,
+                  (unsigned)status);
     }
 }
 
