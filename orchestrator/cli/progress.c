@@ -73,7 +73,8 @@ void progress_destroy(struct progress *progress) {
     free(progress);
 }
 
-static void print_failures(struct db_sync *db, const char *pipeline) {
+/* All documents that are failed now; `before`: none of them failed in this run. */
+static void print_failures(struct db_sync *db, const char *pipeline, bool before) {
     struct db_param params[] = {DB_TEXT(pipeline)};
     struct db_result *result = NULL;
     struct error err = ERROR_NONE;
@@ -81,8 +82,9 @@ static void print_failures(struct db_sync *db, const char *pipeline) {
         return;
     }
     for (int i = 0; i < db_rows(result); i++) {
-        printf("  %lld failed in %s: %s  (for instance %s)\n", (long long)db_int64(result, i, 0), db_value(result, i, 1),
-               text_shown(db_value(result, i, 2)), text_shown(db_value(result, i, 3)));
+        printf("  %lld %s in %s: %s  (for instance %s)\n", (long long)db_int64(result, i, 0),
+               before ? "failed before" : "failed", db_value(result, i, 1), text_shown(db_value(result, i, 2)),
+               text_shown(db_value(result, i, 3)));
     }
     if (db_rows(result) > 0) {
         printf("  pgstage tasks %s --status failed lists them, pgstage retry %s --status failed runs them again\n",
@@ -107,7 +109,7 @@ void progress_summary(struct progress *progress, int64_t done, int64_t failed, c
     struct error err = ERROR_NONE;
     if (sync_open(url, "summary", &db, &err) == STATUS_OK) {
         for (int i = 0; i < pipeline_count; i++) {
-            print_failures(db, pipelines[i].def->name);
+            print_failures(db, pipelines[i].def->name, failed == 0);
         }
         sync_close(db);
     }

@@ -114,6 +114,27 @@ Test(update, a_failing_statement_fails_its_document_alone) {
     rig_check_counts(&rig);
 }
 
+Test(update, a_statement_that_ends_its_session_fails_its_document_alone) {
+    rig_write(&rig, "p.yaml",
+              "pipeline: p\nstages:\n  - name: only\n    retry: {attempts: 1}\n    sql:\n"
+              "      - insert into ledger (key, stage, version) values (:key, 'only', :version)\n"
+              "      - \"select case when :payload ? 'bad' then pg_terminate_backend(pg_backend_pid()) end\"\n");
+    cr_assert_eq(rig_run(&rig, NULL, "apply p.yaml"), 0);
+    rig_submit(&rig, "good", 5, "{}");
+    rig_submit(&rig, "bad", 1, "{\"bad\": 1}");
+    char *output = NULL;
+    cr_expect_eq(rig_run(&rig, &output, "run p.yaml --until-idle --log error"), 1);
+    cr_expect_not_null(strstr(output, ", 1 failed\n  1 failed in only: "), "%s", output);
+    free(output);
+    cr_expect_eq(rig_number(&rig, "select count(*) from ledger where key like 'good%'"), 5);
+    cr_expect_eq(rig_number(&rig, "select count(*) from ledger"), 5);
+    cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.failure where kind = 'statement'"), 1);
+    rig_check_counts(&rig);
+    cr_expect_eq(rig_run(&rig, &output, "run p.yaml --until-idle --log error"), 0);
+    cr_expect_not_null(strstr(output, "nothing to do\n  1 failed before in only: "), "%s", output);
+    free(output);
+}
+
 Test(update, c21_failing_documents_do_not_hold_the_head_of_the_queue) {
     rig_write(&rig, "p.yaml", "pipeline: p\nstages:\n  - name: a\n    handler: '%L:by_payload'\n    retry: {attempts: 50, "
                               "first: 1ms, max: 1ms, backoff: constant}\n");
