@@ -13,7 +13,7 @@ static enum exit_status run_rerun(const struct args *args) {
 
 static const struct option_spec options[] = {
     ACTION_OPTIONS,
-    {"from", "STAGE", "keep what the stages before it returned"},
+    {"from", "STAGE", "keep what the stages before it returned, where they have run"},
     {"all", NULL, "every task of the pipeline"},
     {0},
 };

@@ -200,6 +200,9 @@ static enum exit_status run_node(const struct args *args, struct run_state *stat
         progress_summary(state->progress, result.done, result.failed, state->session.database.url, state->count,
                          state->pipelines);
     }
+    if (result.signalled && state->options.until_idle) {
+        fprintf(stderr, "pgstage: stopped before all was done; the rest goes on at the next run\n");
+    }
     progress_destroy(state->progress);
     return exit_status;
 }

@@ -123,7 +123,13 @@ static enum status print_outcome(const struct args *args, struct db_sync *db, co
     struct db_result *found = NULL;
     enum status status = selection_by_keys(db, args->positional[0], 1, args->positional + 1, &found, err);
     if (status == STATUS_OK) {
-        printf("unchanged (version %s)\n", db_rows(found) > 0 ? db_value(found, 0, FOUND_VERSION) : "gone");
+        bool exists = db_rows(found) > 0;
+        printf("unchanged (version %s)", exists ? db_value(found, 0, FOUND_VERSION) : "gone");
+        if (exists && !args_has(args, "if-changed")) {
+            printf(": not newer than the stored one, of %s; --if-changed takes any change",
+                   db_value(found, 0, FOUND_TASK_UPDATED_AT));
+        }
+        putchar('\n');
         sync_result_free(found);
     }
     return status;

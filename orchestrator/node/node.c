@@ -60,6 +60,7 @@ static void node_kill(struct node *node) {
 static void on_signal(uv_signal_t *handle, int number) {
     struct node *node = handle->data;
     node->stops++;
+    node->result->signalled = node->result->signalled || node->state == NODE_UP;
     if (node->stops == 1) {
         node_stop(node, number == SIGINT ? "SIGINT" : "SIGTERM");
     } else {
@@ -322,6 +323,7 @@ enum status node_run(const struct node_options *options, struct node_result *res
             sources_create(node);
             if (options->stop_was_asked != NULL && options->stop_was_asked()) {
                 node->stops++;
+                result->signalled = true;
                 node_stop(node, "a signal at start");
             }
             node_changed(node);

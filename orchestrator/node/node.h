@@ -49,6 +49,7 @@ struct node_result {
     int64_t done, failed;
     int64_t stuck; /* until_idle: tasks left at stages whose pool is parked or that are paused */
     char stuck_reason[256];
+    bool signalled; /* it was told to stop, and did not end by itself */
     bool unclean; /* claims could not be given back: the database was away; rescue does it */
 };
 

@@ -158,6 +158,33 @@ Test(rerun, from_a_stage) {
     cr_expect_eq(number("select done_version from pgstage.task where key = 'a'"), 2);
 }
 
+static int64_t stands_at(const char *key, const char *stage) {
+    char sql[256];
+    snprintf(sql, sizeof sql, "select count(*) from pgstage.task t join pgstage.stage s on s.id = t.stage where t.key = "
+             "'%s' and t.status = 'ready' and s.name = '%s'", key, stage);
+    return number(sql);
+}
+
+/* What has not run for the version at hand is not skipped: new, updated and cancelled tasks stand at `first`. */
+Test(rerun, from_a_stage_that_a_task_has_not_reached_begins_where_it_stands) {
+    cli("submit lib fresh --payload '{}'");
+    cr_expect_eq(cli("submit lib a --payload '{\"edited\": 1}' --updated-at 2099-01-01T00:00:00Z")->status, 0);
+    cli("submit lib stopped --payload '{}'");
+    cli("cancel lib stopped");
+    cli_prints("3 to be run again\n", "rerun lib fresh a stopped --from second");
+    cr_expect_eq(stands_at("fresh", "first"), 1);
+    cr_expect_eq(stands_at("a", "first"), 1);
+    cr_expect_eq(stands_at("stopped", "first"), 1);
+    cli_prints("1 to be run again\n", "rerun lib b --from second");
+    cr_expect_eq(stands_at("b", "second"), 1);
+    cli_prints("1 to be run again\n", "rerun lib b --from second"); /* its first stage is confirmed for this version */
+    cr_expect_eq(stands_at("b", "second"), 1);
+    cli_prints("1 to be run again\n", "rerun lib b");
+    cli_prints("1 to be run again\n", "rerun lib b --from second");
+    cr_expect_eq(stands_at("b", "first"), 1);
+    expect_true_counts();
+}
+
 Test(rerun, all_of_them_wants_the_word_and_a_yes) {
     cli_refuses(4, "pgstage: 8 tasks of pipeline 'lib' match; say --yes to rerun them", "rerun lib --all");
     cli_prints("8 to be run again\n", "rerun lib --all --yes");

@@ -14,8 +14,12 @@ TestSuite(submit, .init = begin, .fini = cli_end, .timeout = 60);
 
 Test(submit, says_what_became_of_it) {
     cli_prints("new (version 1)\n", "submit lib a --payload '{\"n\": 1}' --updated-at 2026-01-01T00:00:00Z");
-    cli_prints("unchanged (version 1)\n", "submit lib a --payload '{\"n\": 2}' --updated-at 2026-01-01T00:00:00Z");
-    cli_prints("unchanged (version 1)\n", "submit lib a --payload '{\"n\": 2}' --updated-at 2025-01-01T00:00:00Z");
+    cli_prints("unchanged (version 1): not newer than the stored one, of 2026-01-01T00:00:00+00:00; --if-changed takes any "
+               "change\n",
+               "submit lib a --payload '{\"n\": 2}' --updated-at 2026-01-01T00:00:00Z");
+    cli_prints("unchanged (version 1): not newer than the stored one, of 2026-01-01T00:00:00+00:00; --if-changed takes any "
+               "change\n",
+               "submit lib a --payload '{\"n\": 2}' --updated-at 2025-01-01T00:00:00Z");
     cli_prints("updated (version 2)\n", "submit lib a --payload '{\"n\": 2}' --updated-at 2026-01-01T00:00:00.001Z");
     cli_prints("unchanged (version 2)\n",
                "submit lib a --payload '{\"n\": 2}' --updated-at 2026-01-01T00:00:00.001Z --if-changed");

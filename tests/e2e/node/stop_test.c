@@ -52,6 +52,16 @@ Test(stop, c54_the_first_signal_lets_running_tasks_finish) {
     expect_untouched();
 }
 
+Test(stop, a_run_until_idle_that_is_stopped_says_that_there_is_more) {
+    start_sleepers(12, "{\"do\": \"sleep\", \"ms\": 700}", "--lease 5s --until-idle");
+    kill(rig.nodes[0], SIGINT);
+    cr_expect_eq(rig_wait(&rig, 0), 0);
+    char *log = rig_log(&rig, 0);
+    cr_expect_not_null(strstr(log, "stopped before all was done"), "%s", log);
+    free(log);
+    expect_untouched();
+}
+
 Test(stop, c54_the_second_signal_kills_and_uses_no_attempt) {
     start_sleepers(6, "{\"do\": \"sleep\", \"ms\": 60000}", "--lease 5s");
     kill(rig.nodes[0], SIGTERM);
