@@ -97,25 +97,28 @@ static bool has_users(const struct server *server) {
     return others;
 }
 
+/* The users whose mark lies in [from, to); to 0: no end. The kernel names any lock of a range, not the first: what lies
+ * before and behind it is asked for as well. Locks of neighbours are not merged, and those of one byte are one process's. */
+static int count_marks(int users, off_t from, off_t to, int before, struct buf *names) {
+    struct flock mark = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = from, .l_len = to == 0 ? 0 : to - from};
+    if ((to != 0 && from >= to) || fcntl(users, F_OFD_GETLK, &mark) != 0 || mark.l_type == F_UNLCK || mark.l_len == 0) {
+        return 0;
+    }
+    int count = count_marks(users, from, mark.l_start, before, names);
+    if (before + count < USERS_NAMED) {
+        buf_append_format(names, "%s%lld", before + count == 0 ? "" : ", ", (long long)mark.l_start);
+    }
+    count++;
+    return count + count_marks(users, mark.l_start + mark.l_len, to, before + count, names);
+}
+
 /* Appends the ids of the users' processes as far as they can be told; returns their number. */
 static int count_users(const struct server *server, struct buf *names) {
-    int users, count = 0;
+    int users;
     if (open_lock(server, "users.lock", &users, NULL) != STATUS_OK) {
         return 0;
     }
-    off_t from = 0;
-    for (;;) {
-        struct flock mark = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = from};
-        if (fcntl(users, F_OFD_GETLK, &mark) != 0 || mark.l_type == F_UNLCK || mark.l_len == 0) {
-            break;
-        }
-        count++;
-        if (count <= USERS_NAMED) {
-            buf_append_format(names, "%s%lld", count == 1 ? "" : ", ", (long long)mark.l_start);
-        }
-        /* Locks of neighbours are not merged, and those of one byte are one process's. */
-        from = mark.l_start + mark.l_len;
-    }
+    int count = count_marks(users, 0, 0, 0, names);
     if (count > USERS_NAMED) {
         buf_append_string(names, ", ...");
     }

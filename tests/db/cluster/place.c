@@ -216,19 +216,35 @@ static void be_user(int commands, int answers) {
     _exit(0);
 }
 
-struct user user_start(void) {
+static struct user start(bool waits) {
     int commands[2], answers[2];
     cr_assert_eq(pipe2(commands, O_CLOEXEC), 0);
     cr_assert_eq(pipe2(answers, O_CLOEXEC), 0);
     pid_t pid = fork();
     if (pid == 0) {
+        char go;
         close(commands[1]);
+        if (waits && read(commands[0], &go, 1) != 1) {
+            _exit(1);
+        }
         be_user(commands[0], answers[1]);
     }
     child_adopt(pid);
     close(commands[0]);
     close(answers[1]);
     return (struct user){.pid = pid, .commands = commands[1], .answers = answers[0]};
+}
+
+struct user user_start(void) {
+    return start(false);
+}
+
+struct user user_start_waiting(void) {
+    return start(true);
+}
+
+void user_go(struct user *user) {
+    cr_assert_eq(write(user->commands, "g", 1), 1);
 }
 
 static void forget(struct user *user) {

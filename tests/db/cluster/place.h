@@ -33,6 +33,8 @@ struct user {
     int commands, answers;
 };
 struct user user_start(void);
+struct user user_start_waiting(void); /* does nothing before user_go */
+void user_go(struct user *user);
 void user_await(struct user *user); /* it uses the cluster now */
 void user_end(struct user *user);   /* it releases the cluster and ends */
 void user_kill(struct user *user);

@@ -185,13 +185,16 @@ Test(cluster_life, held_server_stays_until_it_is_let_go) {
     ASSERT_OK(cluster_stop(home, err)); /* and so is this */
 }
 
-Test(cluster_life, stop_names_those_who_still_use_it) {
+/* Whoever came first: the kernel lists locks in the order in which they were taken. */
+static void stop_names_both(bool second_first) {
     char id[32];
     place_fill();
     ASSERT_OK(cluster_hold(home, err));
-    struct user first = user_start(), second = user_start();
-    user_await(&first);
-    user_await(&second);
+    struct user first = user_start_waiting(), second = user_start_waiting();
+    user_go(second_first ? &second : &first);
+    user_await(second_first ? &second : &first);
+    user_go(second_first ? &first : &second);
+    user_await(second_first ? &first : &second);
 
     struct error err = ERROR_NONE;
     cr_assert_eq(cluster_stop(home, &err), STATUS_CONFLICT);
@@ -207,6 +210,14 @@ Test(cluster_life, stop_names_those_who_still_use_it) {
     /* The stop has let it go, so that its last user ends it. */
     user_end(&first);
     cr_expect_eq(server_process(), 0);
+}
+
+Test(cluster_life, stop_names_those_who_still_use_it) {
+    stop_names_both(false);
+}
+
+Test(cluster_life, stop_names_those_who_still_use_it_in_any_order) {
+    stop_names_both(true);
 }
 
 Test(cluster_life, state_of_an_unused_home_is_stopped) {
