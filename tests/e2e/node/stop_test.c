@@ -26,12 +26,27 @@ static const char *const sleepers =
     "pipeline: p\nstages:\n  - name: work\n    handler: '%L:by_payload'\n    workers: 4\n    timeout: 60s\n"
     "    grace: 300ms\n";
 
+/* A claimed task is begun when its worker is ready: what has not begun would go back at a stop. */
+static void await_four_begun(void) {
+    rig_await(&rig, "select least(count(*), 4) from pgstage.task where status = 'running'", 4);
+    int64_t deadline = rig_now_ms() + RIG_DEADLINE_MS;
+    for (int ready = 0; ready < 4; rig_pause()) {
+        cr_assert(rig_now_ms() < deadline, "%d workers are ready", ready);
+        char *log = rig_log(&rig, 0);
+        ready = 0;
+        for (const char *at = log; (at = strstr(at, "worker.ready")) != NULL; at++) {
+            ready++;
+        }
+        free(log);
+    }
+}
+
 static void start_sleepers(int count, const char *payload, const char *options) {
     rig_write(&rig, "p.yaml", sleepers);
     cr_assert_eq(rig_run(&rig, NULL, "apply p.yaml"), 0);
     rig_submit(&rig, "doc", count, payload);
     rig_start(&rig, 0, options);
-    rig_await(&rig, "select least(count(*), 4) from pgstage.task where status = 'running'", 4);
+    await_four_begun();
 }
 
 static void expect_untouched(void) {
@@ -104,7 +119,7 @@ Test(stop, c47_as_the_first_process_of_a_container) {
         execl("/bin/sh", "sh", "-c", command, (char *)NULL);
         _exit(127);
     }
-    rig_await(&rig, "select count(*) from pgstage.task where status = 'running'", 4);
+    await_four_begun();
     /* The first process of the namespace is unshare's only child. */
     char command[128], line[32] = "";
     snprintf(command, sizeof command, "pgrep -P %d", (int)pid);
