@@ -153,7 +153,7 @@ static void on_committed(struct scheduler *s, struct held *h, const struct store
     }
     /* It stays ours: the chain goes on from what is now committed. */
     h->effect_open = false;
-    h->effect_limit = h->fruitless = h->fruitless_alone = 0;
+    h->effect_limit = h->fruitless = 0;
     held_drop_statements(h);
     struct shared_text *output = shared_text_share(h->outputs[h->count - 1]);
     held_accept(h, h->count);
@@ -184,38 +184,42 @@ static void split(struct scheduler *s, struct lane *lane, const struct store_eff
     }
 }
 
-/* In a row: from then on an effect runs alone; so often while alone, it is at fault itself. */
-enum { FRUITLESS_SHARED_MAX = 3, FRUITLESS_ALONE_MAX = 10 };
+/* In a row: so often, and an effect runs alone; so often in all, and it is at fault itself. */
+enum { FRUITLESS_SHARED_MAX = 3, FRUITLESS_MAX = FRUITLESS_SHARED_MAX + 10 };
 
 /* Whether the effects themselves may have caused what came to pass: the connection ended while they were under way, or
- * they clashed with other sessions (class 40; a fence of ours that was lost has another SQLSTATE). */
+ * they clashed with other sessions (class 40; a fence of ours that was lost has another SQLSTATE). A disk that is full
+ * (class 53) or a server that has become read-only (25006) refuses any statement. */
 static bool may_be_at_fault(const struct store_effects_answer *answer) {
     const char *sqlstate = answer->error.sqlstate;
     if (answer->code == STATUS_UNAVAILABLE) {
-        return answer->at_fault >= 0 && strncmp(sqlstate, "53", 2) != 0; /* 53: disk full and the like */
+        return answer->at_fault >= 0 && strncmp(sqlstate, "53", 2) != 0 && strcmp(sqlstate, "25006") != 0;
     }
     return answer->code == STATUS_UNCERTAIN || (answer->code == STATUS_CONFLICT && strncmp(sqlstate, "40", 2) == 0);
 }
 
-static bool is_endless(const struct lane *lane, struct held *h) {
+static bool is_endless(struct held *h) {
     h->fruitless++;
-    if (lane->count == 1 && h->effect_limit == 1) {
-        h->fruitless_alone++;
-    } else if (h->fruitless >= FRUITLESS_SHARED_MAX) {
+    if (h->fruitless >= FRUITLESS_SHARED_MAX) {
         h->effect_limit = 1;
     }
-    return h->fruitless_alone >= FRUITLESS_ALONE_MAX;
+    return h->fruitless >= FRUITLESS_MAX;
+}
+
+static void blame_endless(struct scheduler *s, struct held *h, const struct store_effects_answer *answer) {
+    struct error why = answer->error;
+    error_wrap(&why, "%d times in a row its statements %s, the last time", h->fruitless,
+               answer->code == STATUS_CONFLICT ? "clashed with other sessions" : "ended in the loss of the connection");
+    h->fruitless = 0;
+    blame(s, h, STATUS_INVALID, &why);
 }
 
 static void try_again(struct scheduler *s, struct lane *lane, const struct store_effects_answer *answer) {
     bool suspect = may_be_at_fault(answer);
     for (int i = lane->count - 1; i >= 0; i--) {
         struct held *h = lane->held[i];
-        if (suspect && (answer->at_fault < 0 || answer->at_fault == i) && is_endless(lane, h)) {
-            struct error why = answer->error;
-            error_wrap(&why, "%d times in a row, the last time", h->fruitless);
-            h->fruitless = h->fruitless_alone = 0;
-            blame(s, h, STATUS_INVALID, &why);
+        if (suspect && (answer->at_fault < 0 || answer->at_fault == i) && is_endless(h)) {
+            blame_endless(s, h, answer);
         } else {
             put_back(s, h, answer->code == STATUS_UNCERTAIN);
         }

@@ -84,7 +84,7 @@ struct held {
     int statement_count;
     struct held_statement *statements;
     int effect_limit; /* how many may share its effect transaction; halved when one fails; 0: no limit */
-    int fruitless, fruitless_alone; /* effects in a row that ended their connection or clashed; of these, alone */
+    int fruitless; /* effects in a row that ended their connection or clashed */
     bool effect_open; /* it was sent, and nobody knows whether it was committed: it is sent again as it was */
     enum store_ending effect_ending; /* what was sent of the claim */
 };

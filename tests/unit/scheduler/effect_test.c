@@ -147,6 +147,12 @@ Test(effect, a_statement_that_takes_too_long_fails_its_own_task) {
     blame(handler_sql, bad_takes_too_long);
 }
 
+static void every_effect_meets(struct rig *rig, enum fake_fate fate) {
+    struct fake_faults faults = {0};
+    faults.per_mille[FAKE_EFFECTS][fate] = 1000;
+    fake_client_set_faults(rig->client, &faults);
+}
+
 /* ---- without end -------------------------------------------------------------------------------------------------- */
 
 static enum status bad_clashes(struct rig *rig, const struct fake_row *row, const struct store_effect *effect) {
@@ -165,9 +171,7 @@ Test(effect, a_statement_that_always_ends_its_connection_fails_its_task) {
         struct rig rig;
         rig_init(&rig, 1, stages[i]);
         rig_start(&rig);
-        struct fake_faults faults = {0};
-        faults.per_mille[FAKE_EFFECTS][FAKE_CUT_BEFORE] = 1000;
-        fake_client_set_faults(rig.client, &faults);
+        every_effect_meets(&rig, FAKE_CUT_BEFORE);
         rig_submit(&rig, "k");
         rig_until(&rig, "k", FAKE_FAILED);
         cr_assert_eq(rig_row(&rig, "k")->all_attempts, 3);
@@ -177,14 +181,31 @@ Test(effect, a_statement_that_always_ends_its_connection_fails_its_task) {
     }
 }
 
-/* A server that comes and goes: nine times in a row are nobody's fault. */
+static enum status all_are_read_only(struct rig *rig, const struct fake_row *row, const struct store_effect *effect) {
+    (void)row;
+    (void)effect;
+    return rig->effects_run <= 30 ? STATUS_UNAVAILABLE : STATUS_OK;
+}
+
+/* C43: after a fail-over the server that is reached refuses every write, until another is. */
+Test(effect, a_server_that_is_read_only_is_nobodys_fault) {
+    struct rig rig;
+    rig_init(&rig, 1, sql);
+    rig.run_sql = all_are_read_only;
+    rig_start(&rig);
+    rig_submit(&rig, "k");
+    rig_until(&rig, "k", FAKE_DONE);
+    cr_assert_eq(rig.effects_run, 31);
+    cr_assert_eq(rig_row(&rig, "k")->all_attempts, 0);
+    rig_finish(&rig);
+}
+
+/* A server that comes and goes: twelve times in a row are nobody's fault. */
 Test(effect, a_connection_that_ends_now_and_then_is_nobodys_fault) {
     struct rig rig;
     rig_init(&rig, 1, sql);
     rig_start(&rig);
-    struct fake_faults faults = {0};
-    faults.per_mille[FAKE_EFFECTS][FAKE_CUT_BEFORE] = 1000;
-    fake_client_set_faults(rig.client, &faults);
+    every_effect_meets(&rig, FAKE_CUT_BEFORE);
     rig_submit(&rig, "k");
     while (fake_client_sent(rig.client, FAKE_EFFECTS) < 12) {
         rig_run(&rig, 10);
@@ -203,9 +224,7 @@ static void nobody(enum fake_fate fate) {
         struct rig rig;
         rig_init(&rig, 1, stages[i]);
         rig_start(&rig);
-        struct fake_faults faults = {0};
-        faults.per_mille[FAKE_EFFECTS][fate] = 1000;
-        fake_client_set_faults(rig.client, &faults);
+        every_effect_meets(&rig, fate);
         rig_submit(&rig, "k");
         int sent = rig_count_calls(&rig, FAKE_EFFECTS, 4000);
         cr_assert_leq(sent, 30, "it spins: %d effects", sent);

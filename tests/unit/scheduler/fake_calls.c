@@ -89,7 +89,7 @@ static bool run_statements(struct fake_call *call) {
         }
         call->code = store->hooks.run_sql(store->hooks.context, store_row_by_id(store, effect->chain.task), effect);
         if (call->code != STATUS_OK) {
-            call->clashed = call->code == STATUS_CONFLICT;
+            call->sqlstate = call->code == STATUS_CONFLICT ? "40001" : call->code == STATUS_UNAVAILABLE ? "25006" : NULL;
             /* What is found at commit only is not known to be this one's, unless it stands alone. */
             call->at_fault = held > 1 && store_draw(store, 3) == 0 ? -1 : i;
             return true;
@@ -268,7 +268,7 @@ static struct error error_of(const struct fake_call *call) {
     struct error error = ERROR_NONE;
     if (call->code != STATUS_OK) {
         error_set(&error, call->code, "fake: %s", status_name(call->code));
-        snprintf(error.sqlstate, sizeof error.sqlstate, "%s", call->clashed ? "40001" : "");
+        snprintf(error.sqlstate, sizeof error.sqlstate, "%s", call->sqlstate != NULL ? call->sqlstate : "");
     }
     return error;
 }

@@ -54,7 +54,8 @@ struct fake_call {
     int node_count;
     const int64_t *nodes;
 
-    bool looked, clashed; /* clashed: with another session, as the server has it */
+    bool looked;
+    const char *sqlstate; /* of a statement that failed; NULL: none */
     struct store_effect_verdict *looks;
     enum fake_fence *fences;
     enum status code;
