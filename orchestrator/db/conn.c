@@ -469,7 +469,6 @@ enum status conn_send(struct db_conn *conn, const struct db_request *request, db
 
 void conn_hurry(struct db_conn *conn) {
     if (conn->state == CONN_DOWN) {
-        uv_update_time(conn->loop);
         int rc = uv_timer_start(&conn->timer, on_timer, 0, 0);
         REQUIRE(rc == 0);
     }

@@ -131,10 +131,17 @@ static void on_reply(void *context, const struct db_reply *reply) {
     channel_pump(channel);
 }
 
+static void hurry_siblings(const struct channel *channel) {
+    LIST_EACH(link, channel->siblings) {
+        conn_hurry(LIST_ENTRY(link, struct channel, link)->conn);
+    }
+}
+
 static void on_up(void *context, struct db_conn *conn) {
     struct channel *channel = context;
     (void)conn;
     if (!channel->closing) {
+        hurry_siblings(channel);
         channel->events->up(channel);
         channel_pump(channel);
     }
@@ -180,10 +187,11 @@ static void on_timer_closed(uv_handle_t *handle) {
     part_closed(handle->data);
 }
 
-enum status channel_open(struct channel *channel, uv_loop_t *loop,
+enum status channel_open(struct channel *channel, uv_loop_t *loop, struct list *siblings,
                          const struct conn_options *options, int64_t wait_ms,
                          const struct channel_events *events, void *context, struct error *err) {
-    *channel = (struct channel){.loop = loop,
+    *channel = (struct channel){.siblings = siblings,
+                                .loop = loop,
                                 .clock = *options->clock,
                                 .events = events,
                                 .context = context,
@@ -198,6 +206,7 @@ enum status channel_open(struct channel *channel, uv_loop_t *loop,
     if (code != STATUS_OK) {
         return code;
     }
+    list_append(siblings, &channel->link);
     int rc = uv_timer_init(loop, &channel->timer);
     REQUIRE(rc == 0);
     channel->timer.data = channel;
@@ -208,12 +217,6 @@ enum status channel_open(struct channel *channel, uv_loop_t *loop,
 bool channel_is_free(const struct channel *channel) {
     return !channel->closing && channel->sent == NULL && list_is_empty(&channel->waiting) &&
            conn_is_ready(channel->conn);
-}
-
-void channel_hurry(struct channel *channel) {
-    if (!channel->closing && channel->conn != NULL) {
-        conn_hurry(channel->conn);
-    }
 }
 
 static void insert_by_rank(struct channel *channel, struct call *call) {
@@ -256,6 +259,7 @@ void channel_close(struct channel *channel) {
         return;
     }
     channel->closing = true;
+    list_remove(&channel->link);
     uv_close((uv_handle_t *)&channel->timer, on_timer_closed);
     conn_close(channel->conn);
 }

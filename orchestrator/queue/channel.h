@@ -40,6 +40,8 @@ struct channel_events {
 };
 
 struct channel {
+    struct list link; /* among its siblings */
+    struct list *siblings;
     uv_loop_t *loop;
     struct clock_ops clock;
     const struct channel_events *events;
@@ -57,13 +59,13 @@ void call_init(struct call *call, int rank,
                void (*answered)(struct call *call, const struct db_reply *reply));
 void call_finish(struct call *call); /* IDLE only */
 
-/* `options` as for conn_open; `wait_ms` see above. */
-enum status channel_open(struct channel *channel, uv_loop_t *loop,
+/* `options` as for conn_open; `wait_ms` see above. `siblings` are the channels of one database: when one of them comes up,
+ * the others do not wait out their back-off. */
+enum status channel_open(struct channel *channel, uv_loop_t *loop, struct list *siblings,
                          const struct conn_options *options, int64_t wait_ms,
                          const struct channel_events *events, void *context,
                          struct error *err) MUST_CHECK;
 bool channel_is_free(const struct channel *channel); /* up, nothing in flight, nothing waits */
-void channel_hurry(struct channel *channel);             /* see conn_hurry */
 /* Sends the call's script, now or later. An error: it will not be answered. */
 enum status channel_post(struct channel *channel, struct call *call, struct error *err) MUST_CHECK;
 /* What is in flight or waits is answered before `closed`. */

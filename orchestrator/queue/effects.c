@@ -253,8 +253,7 @@ static void on_answered(struct call *call, const struct db_reply *reply) {
 /* ---- lanes ---- */
 
 static void on_up(struct channel *channel) {
-    const struct lane *lane = channel->context;
-    queue_channel_up(lane->queue); /* its own waiting call is sent by the channel */
+    (void)channel; /* its waiting call is sent by the channel */
 }
 
 static void on_notified(struct channel *channel) {

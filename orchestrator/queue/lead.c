@@ -2,7 +2,7 @@
  * transactions.
  *
  *   TAKE -> STAGE (again while full) -> [END_LEASES -> RESCUE (again while full) -> FORGET] ->
- * [MOVE_STRANDED -> FOLD_COUNTS -> FOLD_STATS]
+ * [MOVE_STRANDED (again while full) -> FOLD_COUNTS -> FOLD_STATS]
  *
  * Every step's effect is fenced by its own statement, so a leader that has lost its term in the
  * middle does no harm. A step that is repeated too often is left to the next call, so that the
@@ -13,11 +13,12 @@
 
 enum { STAGE_BATCH = 1000, RESCUE_BATCH = 500, MOVE_BATCH = 500, BATCHES_MAX = 20 };
 
-static void add_rescue(struct script *script) {
+/* One batch of a statement that moves tasks: no `apply` meanwhile. */
+static void add_batch(struct script *script, const struct sql_statement *statement, int at_most) {
     script->transaction = true;
     script_add(script, &sql_lock_all_pipelines, 0);
-    struct db_param *params = script_add(script, &sql_rescue, 1);
-    params[0] = script_int(script, RESCUE_BATCH);
+    struct db_param *params = script_add(script, statement, 1);
+    params[0] = script_int(script, at_most);
 }
 
 /* ---- lead ---- */
@@ -39,25 +40,19 @@ static void build_step(struct lead_call *lead) {
         params[1] = script_int(script, lead->lease_ms);
         return;
     case LEAD_STAGE:
-        script->transaction = true;
-        script_add(script, &sql_lock_all_pipelines, 0);
-        params = script_add(script, &sql_stage_due, 1);
-        params[0] = script_int(script, STAGE_BATCH);
+        add_batch(script, &sql_stage_due, STAGE_BATCH);
         return;
     case LEAD_END_LEASES:
         script_add(script, &sql_end_leases, 0);
         return;
     case LEAD_RESCUE:
-        add_rescue(script);
+        add_batch(script, &sql_rescue, RESCUE_BATCH);
         return;
     case LEAD_FORGET:
         script_add(script, &sql_forget_nodes, 0);
         return;
     case LEAD_MOVE_STRANDED:
-        script->transaction = true;
-        script_add(script, &sql_lock_all_pipelines, 0);
-        params = script_add(script, &sql_move_stranded, 1);
-        params[0] = script_int(script, MOVE_BATCH);
+        add_batch(script, &sql_move_stranded, MOVE_BATCH);
         return;
     case LEAD_FOLD_COUNTS:
         script_add(script, &sql_fold_counts, 0);
@@ -200,7 +195,7 @@ static void on_peers_step(struct call *call, const struct db_reply *reply) {
     }
     peers->ended = true;
     script_clear(&peers->call.script);
-    add_rescue(&peers->call.script);
+    add_batch(&peers->call.script, &sql_rescue, RESCUE_BATCH);
     struct error err = ERROR_NONE;
     enum status code = channel_post(&queue->duty, &peers->call, &err);
     if (code != STATUS_OK) {

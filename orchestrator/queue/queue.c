@@ -46,21 +46,9 @@ struct db_param queue_hold_claims(struct script *script, int count,
 
 /* ---- events of the three connections ---- */
 
-void queue_channel_up(struct queue *queue) {
-    channel_hurry(&queue->ledger);
-    channel_hurry(&queue->watch);
-    channel_hurry(&queue->duty);
-    for (int i = 0; i < queue->lane_count; i++) {
-        if (queue->lanes[i] != NULL) {
-            channel_hurry(&queue->lanes[i]->channel);
-        }
-    }
-}
-
 static void on_ledger_up(struct channel *channel) {
     struct queue *queue = channel->context;
     if (!queue->closing) {
-        queue_channel_up(queue);
         queue->events.ready(queue->events.context);
     }
 }
@@ -72,22 +60,21 @@ static void on_ledger_down(struct channel *channel) {
     }
 }
 
-static void on_notified(struct channel *channel) {
+/* LISTEN is in force by now: whoever looks after this call misses nothing that is committed later
+ * without a notice. */
+static void on_watch_up(struct channel *channel) {
     struct queue *queue = channel->context;
     if (!queue->closing) {
         queue->events.woken(queue->events.context);
     }
 }
 
-/* LISTEN is in force by now: whoever looks after this call misses nothing that is committed later
- * without a notice. */
-static void on_watch_up(struct channel *channel) {
-    queue_channel_up(channel->context);
-    on_notified(channel);
+static void on_duty_up(struct channel *channel) {
+    (void)channel;
 }
 
-static void on_duty_up(struct channel *channel) {
-    queue_channel_up(channel->context);
+static void on_notified(struct channel *channel) {
+    on_watch_up(channel);
 }
 
 static void on_closed(struct channel *channel) {
@@ -116,7 +103,7 @@ enum status queue_open_channel(struct queue *queue, struct channel *channel, con
         .clock = &queue->clock,
         .random = &queue->random,
     };
-    enum status code = channel_open(channel, queue->loop, &options, queue->request_timeout_ms,
+    enum status code = channel_open(channel, queue->loop, &queue->channels, &options, queue->request_timeout_ms,
                                     events, context, err);
     if (code == STATUS_OK) {
         queue->open_channels++;
@@ -178,6 +165,7 @@ static struct queue *allocate(uv_loop_t *loop, const struct queue_options *optio
                               const struct store_events *events) {
     struct queue *queue = mem_alloc(sizeof *queue);
     queue->loop = loop;
+    list_init(&queue->channels);
     queue->url = mem_copy_string(options->url);
     queue->watch_url =
         mem_copy_string(options->watch_url != NULL ? options->watch_url : options->url);

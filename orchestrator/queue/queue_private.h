@@ -83,6 +83,7 @@ struct queue {
     struct random_ops random;
     struct store_events events;
 
+    struct list channels; /* all that are open */
     struct channel ledger, watch, duty;
     struct tick_call tick;
     struct done_call release, end, notes;
@@ -105,8 +106,6 @@ enum status queue_open_channel(struct queue *queue, struct channel *channel, con
                                const struct channel_events *events, void *context,
                                struct error *err) MUST_CHECK;
 void queue_channel_closed(struct queue *queue);
-/* One connection has come up: the others do not wait out their back-off. */
-void queue_channel_up(struct queue *queue);
 struct db_param queue_hold_tasks(struct script *script, int count, const struct store_hold *holds);
 struct db_param queue_hold_claims(struct script *script, int count, const struct store_hold *holds);
 

@@ -2,7 +2,8 @@
 -- run for its version, so there is nothing to keep of them.
 
 -- A new version without a new document: every stage from from_stage on (null: the first) runs again, and every earlier one
--- that has not run for this version. Outputs of the others are confirmed for the new version. A running task is marked, and goes round from the first stage.
+-- that has not run for this version. Outputs of the others are confirmed for the new version. A running task is marked,
+-- and goes round from the first stage.
 create or replace function pgstage.rerun_tasks(ids bigint[], from_stage text) returns bigint language plpgsql
 as $$
 declare

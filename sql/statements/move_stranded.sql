@@ -6,7 +6,7 @@ with gone as materialized (
       from pgstage.stage s
       join pgstage.pipeline p on p.id = s.pipeline
       cross join lateral (select pgstage.stage_order(p.id, p.revision) as stages) o
-     where p.revision > 0 and s.id <> all (o.stages)
+     where s.id <> all (o.stages)
 ), stranded as materialized (
     select t.id, t.stage, g.first_stage
       from gone g

@@ -72,6 +72,7 @@
     X(staging_passes_by_a_locked_row)                                                              \
     X(tasks_of_a_stage_that_is_gone_begin_anew)                                                    \
     X(moving_passes_by_a_locked_row)                                                               \
+    X(moving_wakes_who_sleeps)                                                                     \
     /* lost answers */                                                                             \
     X(endings_sent_again_change_nothing)                                                           \
     X(endings_sent_after_a_rescue_are_refused)                                                     \

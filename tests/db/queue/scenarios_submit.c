@@ -115,17 +115,21 @@ bool a_submit_is_of_one_pipeline(struct world *world) {
     return world_is_sound(world);
 }
 
-/* True when session two, which listens, was notified within the time. */
-static bool wakes(struct world *world, const char *key, int64_t timeout_ms) {
-    world_sql(
-        world, world->one,
-        "select * from pgstage.submit_set('p', '{%s}', '{1}', '{NULL}', '{0}', '{NULL}', false)",
-        key);
+/* True when session two, which listens, is notified within the time. */
+static bool is_notified(struct world *world, int64_t timeout_ms) {
     struct error err = ERROR_NONE;
     int64_t start = clock_now_ms(&clock_boottime);
     enum status code = sync_wait(world->two, timeout_ms, &err);
     world_expect(world, code == STATUS_OK, "%s", err.text);
     return clock_now_ms(&clock_boottime) - start < timeout_ms;
+}
+
+static bool wakes(struct world *world, const char *key, int64_t timeout_ms) {
+    world_sql(
+        world, world->one,
+        "select * from pgstage.submit_set('p', '{%s}', '{1}', '{NULL}', '{0}', '{NULL}', false)",
+        key);
+    return is_notified(world, timeout_ms);
 }
 
 /* C39, C58. */
@@ -424,7 +428,8 @@ bool tasks_of_a_stage_that_is_gone_begin_anew(struct world *world) {
     world_claim(world, NODE_ONE, STAGE_A, 1, NULL);
     int64_t first = world_submit(world, "k1"), second = world_submit(world, "k2");
     world_sql(world, world->eye,
-              "update pgstage.task set attempt = 1, crashes = 2, rescues = 3, error_text = 'e' where id = %" PRId64,
+              "update pgstage.task set attempt = 1, crashes = 2, rescues = 3, superseded = 1, "
+              "error_text = 'e' where id = %" PRId64,
               first);
     EXPECT(world, move_stranded(world, "100") == 0, "the stage is there");
     world_revise(world, "{b,c}");
@@ -434,7 +439,9 @@ bool tasks_of_a_stage_that_is_gone_begin_anew(struct world *world) {
     for (int i = 0; i < 2; i++) {
         struct row row = world_row(world, i == 0 ? first : second);
         EXPECT(world, row.stage == STAGE_B && strcmp(row.status, "ready") == 0, "%s at %d", row.status, row.stage);
-        EXPECT(world, row.attempt == 0 && row.crashes == 0 && row.rescues == 0 && !row.has_error, "it is not new");
+        EXPECT(world,
+               row.attempt == 0 && row.crashes == 0 && row.rescues == 0 && row.superseded == 0 && !row.has_error,
+               "it is not new");
     }
     EXPECT(world, strcmp(world_row(world, held).status, "running") == 0, "one that ran was moved");
     world_rest(world);
@@ -450,5 +457,16 @@ bool moving_passes_by_a_locked_row(struct world *world) {
                  "begin; select * from pgstage.task where key = 'k1' for update");
     EXPECT(world, move_stranded(world, "100") == 1, "it waited, or moved none");
     world_script(world, world->two, "commit");
+    return world_is_sound(world);
+}
+
+bool moving_wakes_who_sleeps(struct world *world) {
+    world_submit(world, "k");
+    world_revise(world, "{b,c}");
+    world_script(world, world->two, "listen pgstage");
+    move_stranded(world, "100");
+    bool woken = is_notified(world, 1000);
+    world_script(world, world->two, "unlisten *");
+    EXPECT(world, woken, "a sleeper was not woken");
     return world_is_sound(world);
 }

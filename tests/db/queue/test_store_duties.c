@@ -68,6 +68,22 @@ Test(store_duties, a_node_starts_beats_and_ends) {
     rig_close(rig);
 }
 
+/* A producer's transaction was open while its stage was removed. */
+Test(store_duties, the_leader_moves_what_stands_at_a_stage_that_is_gone) {
+    struct rig *rig = rig_open();
+    rig_submit(rig, "k", "1");
+    rig_exec(rig, "insert into pgstage.revision (pipeline, number, definition) values (%d, 2, '');"
+                  "insert into pgstage.revision_stage (pipeline, revision, position, stage) values (%d, 2, 1, %d);"
+                  "update pgstage.pipeline set revision = 2",
+             rig->pipeline, rig->pipeline, rig->stages[1]);
+    lead(rig, RIG_NODE, false, false);
+    cr_assert_eq(rig->lead_answer.staged, 0, "this is done when counts are folded");
+    lead(rig, RIG_NODE, false, true);
+    cr_assert_eq(rig->lead_answer.staged, 1, "whoever asked should claim it");
+    cr_assert_eq(rig_int(rig, "select count(*) from pgstage.task where ready_stage = %d", rig->stages[1]), 1);
+    rig_close(rig);
+}
+
 Test(store_duties, watch_reads_the_states_and_says_busy) {
     struct rig *rig = rig_open();
     rig_submit(rig, "k", "1");
@@ -255,8 +271,38 @@ Test(store_duties, is_woken_by_a_submit_and_by_each_reconnect) {
     rig_close(rig);
 }
 
-static bool waits_long(const struct channel *channel) {
-    return channel->conn->state == CONN_DOWN && uv_timer_get_due_in(&channel->conn->timer) > 1800;
+/* An effect connection that is open: lanes are at their first use. */
+static void open_a_lane(struct rig *rig) {
+    int64_t task = rig_submit(rig, "lane", "1");
+    rig_claim(rig, 0, 1, 7);
+    struct store_effect effect = {.chain = {.task = task,
+                                            .claim = 7,
+                                            .count = 1,
+                                            .first_stage = rig->stages[0],
+                                            .pipeline = rig->pipeline,
+                                            .revision = 1,
+                                            .ending = STORE_NEXT}};
+    struct store_effects effects = {.node = RIG_NODE, .count = 1, .effects = &effect};
+    cr_assert_eq(rig_effects(rig, &effects), STATUS_OK, "%s", rig->effects_answer.error.text);
+}
+
+static bool all_wait_long(const struct queue *queue) {
+    LIST_EACH(link, &queue->channels) {
+        const struct db_conn *conn = LIST_ENTRY(link, struct channel, link)->conn;
+        if (conn->state != CONN_DOWN || uv_timer_get_due_in(&conn->timer) <= 1500) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool all_are_free(const struct queue *queue) {
+    LIST_EACH(link, &queue->channels) {
+        if (!channel_is_free(LIST_ENTRY(link, struct channel, link))) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* All have been away for so long that they wait for seconds: the first that finds the server calls the others. */
@@ -267,17 +313,23 @@ Test(store_duties, one_connection_that_comes_up_brings_the_others) {
     struct rig *rig = rig_open_url(database, url, NULL, 0);
     struct queue *queue = rig->queue;
     rig_wait_ready(rig);
+    open_a_lane(rig);
+    int count = 0;
+    LIST_EACH(link, &queue->channels) {
+        count++;
+    }
+    cr_assert_eq(count, 4);
     proxy_set_mode(proxy, PROXY_REFUSE);
     proxy_cut(proxy);
     int64_t deadline = clock_now_ms(&clock_boottime) + 60000;
-    while (!waits_long(&queue->ledger) || !waits_long(&queue->watch) || !waits_long(&queue->duty)) {
+    while (!all_wait_long(queue)) {
         cr_assert(clock_now_ms(&clock_boottime) < deadline, "they do not wait longer and longer");
         uv_run(&rig->loop, UV_RUN_ONCE);
     }
     proxy_set_mode(proxy, PROXY_FORWARD);
-    deadline = clock_now_ms(&clock_boottime) + 1500;
-    channel_hurry(&queue->ledger);
-    while (!channel_is_free(&queue->ledger) || !channel_is_free(&queue->watch) || !channel_is_free(&queue->duty)) {
+    deadline = clock_now_ms(&clock_boottime) + 1200;
+    conn_hurry(queue->duty.conn);
+    while (!all_are_free(queue)) {
         cr_assert(clock_now_ms(&clock_boottime) < deadline, "one waits out its back-off");
         uv_run(&rig->loop, UV_RUN_ONCE);
     }

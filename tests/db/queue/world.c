@@ -383,7 +383,7 @@ void world_reset(struct world *world) {
     world->why[0] = '\0';
     world_script(
         world, world->eye,
-        /* For a few rows this is ten times cheaper than truncate. */
+        /* For a few rows this is cheaper than truncate, which makes every file anew. */
         "delete from pgstage.output; delete from pgstage.failure; delete from pgstage.task;"
         "delete from pgstage.claim_batch; delete from pgstage.node; delete from pgstage.leader;"
         "delete from pgstage.task_count; delete from pgstage.task_count_delta;"
