@@ -44,6 +44,32 @@ static void free_the_dead(struct node *node, const struct store_start_answer *an
     }
 }
 
+static void on_ended_own(void *context, const struct store_done_answer *answer) {
+    struct node *node = context;
+    struct lease *lease = &node->lease;
+    lease->ending_dead = false;
+    if (answer->code == STATUS_OK) {
+        lease->dead_count = 0;
+    } else {
+        lease->retry_ms = node_now(node) + 100;
+    }
+    node_changed(node);
+}
+
+void lease_end_dead(struct node *node, int64_t now, int64_t *next_ms) {
+    struct lease *lease = &node->lease;
+    struct error err = ERROR_NONE;
+    if (lease->ending_dead) {
+        return;
+    }
+    if (now >= lease->retry_ms) {
+        lease->ending_dead = node->store.end_peers(node->store.context, host_identity(), lease->dead_count, lease->dead,
+                                                   on_ended_own, node, &err) == STATUS_OK;
+        lease->retry_ms = now + 100;
+    }
+    sooner(next_ms, lease->retry_ms);
+}
+
 static void remember_dead(struct lease *lease) {
     if (lease->dead_count < (int)(sizeof lease->dead / sizeof lease->dead[0])) {
         lease->dead[lease->dead_count++] = lease->node;

@@ -57,14 +57,18 @@ static void node_kill(struct node *node) {
     scheduler_kill(node->scheduler);
 }
 
+static void stop_by_signal(struct node *node, const char *which) {
+    node->result->signalled = node->state == NODE_UP;
+    node->stop_signalled = true;
+    node_stop(node, which);
+}
+
 static void on_signal(uv_signal_t *handle, int number) {
     struct node *node = handle->data;
-    node->stops++;
-    node->result->signalled = node->result->signalled || node->state == NODE_UP;
-    if (node->stops == 1) {
-        node_stop(node, number == SIGINT ? "SIGINT" : "SIGTERM");
-    } else {
+    if (node->stop_signalled) {
         node_kill(node);
+    } else {
+        stop_by_signal(node, number == SIGINT ? "SIGINT" : "SIGTERM");
     }
     node_changed(node);
 }
@@ -150,9 +154,18 @@ static void stop_turn(struct node *node, int64_t now, int64_t *next_ms) {
                 close_everything(node);
             }
         } else if (node->lease.state == LEASE_NONE) {
-            /* The lease was lost while draining (or never won): what was held is for others to rescue. */
-            node->result->unclean = node->lease.dead_count > 0;
-            close_everything(node);
+            /* The lease was lost while draining, or never won. */
+            if (node->give_up_ms == 0) {
+                node->give_up_ms = now + KILL_GIVE_UP_MS;
+            }
+            bool over = node->lease.dead_count == 0;
+            if (over || now >= node->give_up_ms) {
+                node->result->unclean = !over; /* what was held under the lease is for others to rescue */
+                close_everything(node);
+            } else {
+                lease_end_dead(node, now, next_ms);
+                sooner(next_ms, node->give_up_ms);
+            }
         } else if (node->give_up_ms != 0 && now >= node->give_up_ms) {
             node->result->unclean = true;
             close_everything(node);
@@ -322,9 +335,7 @@ enum status node_run(const struct node_options *options, struct node_result *res
         if (status == STATUS_OK) {
             sources_create(node);
             if (options->stop_was_asked != NULL && options->stop_was_asked()) {
-                node->stops++;
-                result->signalled = true;
-                node_stop(node, "a signal at start");
+                stop_by_signal(node, "a signal at start");
             }
             node_changed(node);
             uv_run(&node->loop, UV_RUN_DEFAULT);

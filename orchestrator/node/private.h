@@ -32,6 +32,7 @@ struct lease {
     bool beat_in_flight;
     int64_t dead[16]; /* identities of this process that have ended: freed at once, nobody need wait for their lease */
     int dead_count;
+    bool ending_dead; /* asked of the store, at a stop */
 };
 
 struct duties {
@@ -74,7 +75,7 @@ struct node {
     uv_signal_t sigint, sigterm;
     bool handles_closing;
     enum node_state state;
-    int stops; /* signals so far */
+    bool stop_signalled;
     int64_t kill_at_ms, give_up_ms;
     struct host_lock lock;
     struct arena arena;
@@ -113,6 +114,8 @@ void tend_turn(struct node *node, int64_t now, int64_t *next_ms);
 /* lease.c */
 void lease_turn(struct node *node, int64_t now, int64_t *next_ms);
 bool lease_is_held(const struct node *node);
+/* Ends the identities that were lost, so that nobody need wait for their leases; lease.dead_count is 0 when they are. */
+void lease_end_dead(struct node *node, int64_t now, int64_t *next_ms);
 /* duties.c */
 void duties_turn(struct node *node, int64_t now, int64_t *next_ms);
 bool duties_end_identity(struct node *node); /* asks the store; node->duties.end_in_flight while it lasts */

@@ -120,6 +120,28 @@ Test(network, c54_a_stop_while_the_database_is_away_ends_and_says_so) {
     expect_all_done_once(300);
 }
 
+/* Its identity was lost before the signal, and is not replaced any more: what it held goes back all the same. */
+Test(network, c54_a_stop_after_the_lease_was_lost_gives_everything_back) {
+    rig_start(&rig, 0, "--lease 2s");
+    rig_await_log(&rig, 0, "node.up");
+    rig_submit(&rig, "doc", 300, "{}");
+    rig_await(&rig, "select least(count(*), 5) from ledger", 5);
+    proxy_set_mode(proxy, PROXY_BLACKHOLE);
+    rig_await_log(&rig, 0, "lease.left");
+    int64_t stale_ms = rig_now_ms() + 1000; /* a third of the lease: an identity that is started so late is not used */
+    kill(rig.nodes[0], SIGTERM);
+    rig_await_log(&rig, 0, "node.draining");
+    while (rig_now_ms() < stale_ms) {
+        rig_pause();
+    }
+    proxy_set_mode(proxy, PROXY_FORWARD);
+    proxy_cut(proxy);
+    cr_expect_eq(rig_wait(&rig, 0), 0);
+    cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.task where status = 'running'"), 0);
+    cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.node where not ended"), 0);
+    rig_check_counts(&rig);
+}
+
 /* ---- the start ------------------------------------------------------------------------------------------------------ */
 
 Test(network, a_node_waits_for_its_database_at_its_start) {

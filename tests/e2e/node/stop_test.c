@@ -67,6 +67,37 @@ Test(stop, c54_the_first_signal_lets_running_tasks_finish) {
     expect_untouched();
 }
 
+static bool catches_term(pid_t pid) {
+    char path[64], line[256];
+    unsigned long long caught = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *file = fopen(path, "r");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL && sscanf(line, "SigCgt: %llx", &caught) != 1) {
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return (caught >> (SIGTERM - 1) & 1) != 0;
+}
+
+/* From the moment at which it listens, at whatever it is: connecting, registering, starting workers, claiming. */
+Test(stop, c54_a_signal_at_any_moment_of_the_start_ends_it_with_0) {
+    rig_write(&rig, "p.yaml", sleepers);
+    for (int i = 0; i < 16; i++) {
+        int64_t deadline = rig_now_ms() + RIG_DEADLINE_MS;
+        rig_start(&rig, 0, "--lease 5s");
+        while (!catches_term(rig.nodes[0])) {
+            cr_assert(rig_now_ms() < deadline, "it does not listen to signals");
+        }
+        for (int k = 0; k < i; k++) {
+            rig_pause();
+        }
+        kill(rig.nodes[0], SIGTERM);
+        cr_expect_eq(rig_wait(&rig, 0), 0, "start %d", i);
+    }
+    expect_untouched();
+}
+
 Test(stop, a_run_until_idle_that_is_stopped_says_that_there_is_more) {
     start_sleepers(12, "{\"do\": \"sleep\", \"ms\": 700}", "--lease 5s --until-idle");
     kill(rig.nodes[0], SIGINT);
