@@ -196,7 +196,7 @@ bool args_duration(const struct args *args, const char *name, int64_t *ms) {
 
 /* ---- the database ------------------------------------------------------------------------------------------------- */
 
-enum status session_connect(const struct args *args, struct session *session, struct error *err) {
+static enum status session_connect(const struct args *args, struct session *session, struct error *err) {
     *session = (struct session){0};
     enum status status = database_locate(args->database, args->home, &session->database, err);
     if (status == STATUS_OK) {

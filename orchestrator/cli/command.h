@@ -70,9 +70,8 @@ struct session {
 enum exit_status session_open(const struct args *args, struct session *session);
 /* The same without looking at the schema. */
 enum exit_status session_open_raw(const struct args *args, struct session *session);
-/* As session_open and session_open_raw, with the error for the caller to report. */
+/* As session_open, with the error for the caller to report. */
 enum status session_connect_checked(const struct args *args, struct session *session, struct error *err) MUST_CHECK;
-enum status session_connect(const struct args *args, struct session *session, struct error *err) MUST_CHECK;
 void session_close(struct session *session);
 
 extern const struct command command_check, command_run_pipelines, command_submit, command_status, command_tasks,

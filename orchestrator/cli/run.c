@@ -256,7 +256,7 @@ static enum exit_status run_run(const struct args *args) {
         status = start(args, &state);
         if (status == EXIT_OK) {
             status = run_node(args, &state);
-        } else if (stop_was_asked()) {
+        } else if (status == EXIT_NO_DATABASE && stop_was_asked()) {
             status = EXIT_OK; /* nothing was begun */
         }
         session_close(&state.session);
