@@ -5,7 +5,7 @@
  * In some rounds the lease is shorter than PostgreSQL's recovery, so that nodes lose it; in others it is longer, so that what
  * ran goes on and is sent again.
  *
- * PGSTAGE_KILL_ROUNDS (20) and PGSTAGE_KILL_SEED come from the environment; the seed is printed.
+ * PGSTAGE_KILL_ROUNDS (20), PGSTAGE_KILL_SEED and PGSTAGE_KILL_LEASE_MS come from the environment; the seed is printed.
  */
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -270,10 +270,16 @@ static void check(struct arena_of_war *w) {
                      "where o.version <> t.version", 0, "outputs of older versions");
 }
 
+static int64_t from_environment(const char *name, int64_t fallback) {
+    const char *text = getenv(name);
+    return text == NULL || *text == '\0' ? fallback : strtoll(text, NULL, 10);
+}
+
 static void round_of(struct arena_of_war *w, int number) {
     int64_t begin = now_ms(), deadline = begin + ROUND_DEADLINE_MS;
     memset(w->kills, 0, sizeof w->kills);
-    w->lease_ms = random_below(&w->random, 3) == 0 ? 1500 : 8000;
+    int lease_ms = random_below(&w->random, 3) == 0 ? 1500 : 8000;
+    w->lease_ms = (int)from_environment("PGSTAGE_KILL_LEASE_MS", lease_ms);
     free(ask_surely(w, "truncate ledger, pgstage.task, pgstage.output, pgstage.failure, pgstage.claim_batch, "
                        "pgstage.task_count, pgstage.task_count_delta, pgstage.node, pgstage.leader"));
     submit(w);
@@ -306,11 +312,6 @@ static void round_of(struct arena_of_war *w, int number) {
         fprintf(stderr, " %s %d", kinds[i], w->kills[i]);
     }
     fputc('\n', stderr);
-}
-
-static int64_t from_environment(const char *name, int64_t fallback) {
-    const char *text = getenv(name);
-    return text == NULL || *text == '\0' ? fallback : strtoll(text, NULL, 10);
 }
 
 Test(kill_loop, every_round_ends_with_all_done_exactly_once, .timeout = 3600) {
