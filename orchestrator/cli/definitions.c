@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "config/settings.h"
 #include "db/array.h"
 #include "sql/statements.h"
 
@@ -89,9 +90,10 @@ static enum exit_status on_registered(struct definition *definition, const struc
 
 static enum status send_definition(struct db_sync *db, const struct pipeline_def *def, const char *mode,
                                    struct db_result **result, struct error *err) {
-    struct buf names, path;
+    struct buf names, path, settings;
     buf_init(&names, (size_t)1 << 20);
     buf_init(&path, (size_t)1 << 16);
+    buf_init(&settings, (size_t)1 << 24);
     const char *base = strrchr(def->file, '/');
     buf_append_format(&path, "%s/%s", def->folder, base == NULL ? def->file : base + 1);
     array_begin(&names);
@@ -99,11 +101,13 @@ static enum status send_definition(struct db_sync *db, const struct pipeline_def
         array_add_text(&names, def->stages[i].name, strlen(def->stages[i].name));
     }
     array_end(&names);
+    settings_write(def, &settings);
     struct db_param params[] = {DB_TEXT(def->name), DB_TEXT(def->text), DB_TEXT(names.data), DB_TEXT(mode),
-                                DB_TEXT(path.data)};
-    enum status status = sync_run(db, NULL, sql_register.text, 5, params, result, err);
+                                DB_TEXT(path.data), DB_TEXT(settings.data)};
+    enum status status = sync_run(db, NULL, sql_register.text, 6, params, result, err);
     buf_finish(&names);
     buf_finish(&path);
+    buf_finish(&settings);
     return status;
 }
 

@@ -1,0 +1,33 @@
+#include "config/settings.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+
+#include "base/require.h"
+
+/* NULL: nothing to say. */
+static json_t *of_stage(const struct stage_def *stage) {
+    (void)stage;
+    return NULL;
+}
+
+static json_t *of_stages(const struct pipeline_def *def) {
+    json_t *all = NULL;
+    for (int i = 0; i < def->stage_count; i++) {
+        json_t *one = of_stage(&def->stages[i]);
+        if (one != NULL) {
+            all = all == NULL ? json_object() : all;
+            REQUIRE(json_object_set_new(all, def->stages[i].name, one) == 0);
+        }
+    }
+    return all;
+}
+
+void settings_write(const struct pipeline_def *def, struct buf *out) {
+    json_t *settings = json_pack("{s:o*}", "stages", of_stages(def));
+    char *text = settings == NULL ? NULL : json_dumps(settings, JSON_COMPACT | JSON_SORT_KEYS);
+    REQUIRE(text != NULL);
+    buf_append_string(out, text);
+    free(text);
+    json_decref(settings);
+}

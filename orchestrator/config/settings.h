@@ -1,0 +1,15 @@
+/* settings.h - what SQL needs of a definition, as one JSON document: pgstage.revision.settings.
+ *
+ * An object; a member is there only when the definition says something of it:
+ *   "stages": {NAME: {...}} (settings of single stages)
+ * Thread rule: any thread; pure.
+ */
+#ifndef CONFIG_SETTINGS_H
+#define CONFIG_SETTINGS_H
+
+#include "config/pipeline.h"
+
+/* Appends the settings, as compact JSON with sorted keys: equal definitions give equal text. */
+void settings_write(const struct pipeline_def *def, struct buf *out);
+
+#endif
