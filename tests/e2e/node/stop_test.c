@@ -125,12 +125,21 @@ Test(stop, c54_a_drain_that_takes_too_long_becomes_a_kill) {
     expect_untouched();
 }
 
-Test(stop, c47_a_signal_to_the_group_reaches_the_node_alone) {
+static void signal_to_the_group_drains(int signal) {
     start_sleepers(4, "{\"do\": \"sleep\", \"ms\": 700}", "--lease 5s");
-    kill(-rig.nodes[0], SIGINT);
+    kill(-rig.nodes[0], signal);
     cr_expect_eq(rig_wait(&rig, 0), 0);
     cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.task where status = 'done'"), 4);
     expect_untouched();
+}
+
+/* Ctrl-C, and what a supervisor sends. */
+Test(stop, c47_ctrl_c_reaches_the_node_alone) {
+    signal_to_the_group_drains(SIGINT);
+}
+
+Test(stop, c47_a_signal_to_the_group_reaches_the_node_alone) {
+    signal_to_the_group_drains(SIGTERM);
 }
 
 Test(stop, c47_as_the_first_process_of_a_container) {
