@@ -10,10 +10,10 @@
 static void print_script(void) {
     puts("begin;\ncreate schema if not exists pgstage;\n"
          "create table pgstage.schema_migration (number int primary key, name text not null, "
-         "applied_at timestamptz not null default pg_catalog.now());");
+         "applied_at timestamptz not null default pg_catalog.now(), compatible int);");
     for (int i = 0; i < sql_migration_count; i++) {
-        printf("\n%s\ninsert into pgstage.schema_migration (number, name) values (%d, '%s');\n", sql_migrations[i].text,
-               sql_migrations[i].number, sql_migrations[i].name);
+        printf("\n%s\ninsert into pgstage.schema_migration (number, name, compatible) values (%d, '%s', %d);\n",
+               sql_migrations[i].text, sql_migrations[i].number, sql_migrations[i].name, sql_migrations[i].compatible);
     }
     puts("commit;");
 }

@@ -1,5 +1,8 @@
 /* migrate.c - one transaction a migration, each under the same transaction-scoped lock.
  *
+ * Each migration says which is the oldest program that still works on the schema after it. A program works on a schema
+ * that is newer than itself as long as every migration that it does not know says so.
+ *
  * The lock is the first thing that a transaction takes, so "create unless it exists" cannot race,
  * and it goes with the transaction: a killed migrator leaves neither a lock nor half a migration.
  * What is missing is looked up anew under each lock, because another migrator may have been faster
@@ -22,7 +25,14 @@ static const char table_exists[] =
 static const char table_create[] = "create table pgstage.schema_migration ("
                                    " number int primary key,"
                                    " name text not null,"
-                                   " applied_at timestamptz not null default pg_catalog.now())";
+                                   " applied_at timestamptz not null default pg_catalog.now(),"
+                                   " compatible int)";
+
+/* The first five migrations were recorded without it. */
+static const char table_has_compatible[] =
+    "select exists (select from pg_catalog.pg_attribute"
+    " where attrelid = 'pgstage.schema_migration'::pg_catalog.regclass and attname = 'compatible')";
+static const char table_add_compatible[] = "alter table pgstage.schema_migration add column compatible int";
 
 /* "create schema if not exists" wants a privilege even when there is nothing to create. */
 static const char schema_exists[] =
@@ -47,9 +57,16 @@ static enum status ask_bool(struct db_sync *db, const char *text, bool *answer, 
     return code;
 }
 
+/* number, and the oldest program that works with it. */
 static enum status read_numbers(struct db_sync *db, struct db_result **numbers, struct error *err) {
-    return sync_run(db, NULL, "select number from pgstage.schema_migration order by number", 0,
-                    NULL, numbers, err);
+    bool told = false;
+    enum status code = ask_bool(db, table_has_compatible, &told, err);
+    return code != STATUS_OK ? code
+                             : sync_run(db, NULL,
+                                        told ? "select number, coalesce(compatible, number) from pgstage.schema_migration"
+                                               " order by number"
+                                             : "select number, number from pgstage.schema_migration order by number",
+                                        0, NULL, numbers, err);
 }
 
 static bool is_applied(const struct db_result *numbers, int number) {
@@ -80,15 +97,30 @@ static const struct sql_migration *first_missing(const struct migrate_plan *plan
     return NULL;
 }
 
+/* The oldest program that works on a schema with these migrations: of those that this program does not know, the one that
+ * asks most decides. A row without the column, or with null in it, asks for its own number. */
+static int64_t oldest_compatible(const struct migrate_plan *plan, const struct db_result *numbers) {
+    int64_t oldest = 0;
+    for (int row = 0; row < db_rows(numbers); row++) {
+        int64_t asked = db_int64(numbers, row, 1);
+        if (db_int64(numbers, row, 0) > highest_known(plan) && asked > oldest) {
+            oldest = asked;
+        }
+    }
+    return oldest;
+}
+
 static enum status refuse_newer(const struct migrate_plan *plan, const struct db_result *numbers,
                                 struct error *err) {
-    if (highest_applied(numbers) <= highest_known(plan)) {
+    int64_t oldest = oldest_compatible(plan, numbers);
+    if (oldest <= highest_known(plan)) {
         return STATUS_OK;
     }
     return error_set(err, STATUS_CONFLICT,
                      "the database's pgstage schema (migration %" PRId64
-                     ") is newer than this program (migration %d): use a newer pgstage",
-                     highest_applied(numbers), highest_known(plan));
+                     ") is newer than this program (migration %d), and works with programs from migration %" PRId64
+                     " on: use a newer pgstage",
+                     highest_applied(numbers), highest_known(plan), oldest);
 }
 
 /* ---- applying ---- */
@@ -145,7 +177,13 @@ static enum status ensure_table(struct db_sync *db, struct error *err) {
         code = ask_bool(db, table_exists, &exists, err);
     }
     if (code == STATUS_OK && !exists) {
-        code = sync_script(db, table_create, err);
+        return sync_script(db, table_create, err);
+    }
+    if (code == STATUS_OK) {
+        code = ask_bool(db, table_has_compatible, &exists, err);
+    }
+    if (code == STATUS_OK && !exists) {
+        code = sync_script(db, table_add_compatible, err);
     }
     return code;
 }
@@ -155,12 +193,13 @@ static enum status apply_migration(struct db_sync *db, const struct sql_migratio
     struct error why = ERROR_NONE;
     enum status code = sync_script(db, migration->text, &why);
     if (code == STATUS_OK) {
-        char number[16];
+        char number[16], compatible[16];
         snprintf(number, sizeof number, "%d", migration->number);
-        const struct db_param params[] = {DB_TEXT(number), DB_TEXT(migration->name)};
+        snprintf(compatible, sizeof compatible, "%d", migration->compatible);
+        const struct db_param params[] = {DB_TEXT(number), DB_TEXT(migration->name), DB_TEXT(compatible)};
         code = sync_run(db, NULL,
-                        "insert into pgstage.schema_migration (number, name) values ($1, $2)", 2,
-                        params, NULL, &why);
+                        "insert into pgstage.schema_migration (number, name, compatible) values ($1, $2, $3)", 3, params,
+                        NULL, &why);
     }
     if (code != STATUS_OK) {
         error_wrap(&why, "migration %s", migration->name);

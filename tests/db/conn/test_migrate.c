@@ -24,15 +24,15 @@ static struct db_sync *open_sync(const char *url, const char *role) {
 }
 
 static const struct sql_migration small[] = {
-    {1, "0001_a", "create table pgstage.a (n int); insert into pgstage.a values (1)"},
-    {2, "0002_b", "create table pgstage.b (n int)"},
-    {3, "0003_c", "alter table pgstage.a add column m int"},
+    {1, "0001_a", "create table pgstage.a (n int); insert into pgstage.a values (1)", 1},
+    {2, "0002_b", "create table pgstage.b (n int)", 2},
+    {3, "0003_c", "alter table pgstage.a add column m int", 3},
 };
 
 static const struct sql_migration broken[] = {
-    {1, "0001_a", "create table pgstage.a (n int)"},
-    {2, "0002_b", "create table pgstage.b (n int); select nonsense"},
-    {3, "0003_c", "create table pgstage.c (n int)"},
+    {1, "0001_a", "create table pgstage.a (n int)", 1},
+    {2, "0002_b", "create table pgstage.b (n int); select nonsense", 2},
+    {3, "0003_c", "create table pgstage.c (n int)", 3},
 };
 
 static struct migrate_plan plan_of(const struct sql_migration *migrations, int count) {
@@ -118,13 +118,58 @@ Test(db_migrate, older_and_newer_schemas_are_refused_in_words) {
     cr_assert_eq(migrate_apply(db, &three, NULL, &err), STATUS_OK);
     cr_assert_eq(migrate_compare(db, &two, &err), STATUS_CONFLICT);
     const char *newer =
-        "the database's pgstage schema (migration 3) is newer than this program (migration 2): "
-        "use a newer pgstage";
+        "the database's pgstage schema (migration 3) is newer than this program (migration 2), and works with "
+        "programs from migration 3 on: use a newer pgstage";
     cr_assert_str_eq(err.text, newer);
     error_clear(&err);
     cr_assert_eq(migrate_apply(db, &two, NULL, &err), STATUS_CONFLICT);
     cr_assert_str_eq(err.text, newer);
     cr_assert_eq(applied_count(url), 3);
+    sync_close(db);
+    free(url);
+}
+
+/* C79: a rolling deploy. */
+Test(db_migrate, a_newer_schema_that_is_compatible_serves_an_older_program) {
+    static const struct sql_migration list[] = {
+        {1, "0001_a", "create table pgstage.a (n int)", 1},
+        {2, "0002_b", "create table pgstage.b (n int)", 1},
+        {3, "0003_c", "alter table pgstage.a drop column n", 3},
+        {4, "0004_d", "create table pgstage.d (n int)", 2},
+    };
+    char *url = pg_new_database();
+    struct db_sync *db = open_sync(url, "migrate");
+    struct migrate_plan one = plan_of(list, 1), two = plan_of(list, 2), four = plan_of(list, 4);
+    struct error err = ERROR_NONE;
+    int applied = -1;
+    cr_assert_eq(migrate_apply(db, &two, NULL, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(migrate_compare(db, &one, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(migrate_apply(db, &one, &applied, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(applied, 0);
+    /* The last one alone would let migration 2 work; the one before it does not. */
+    cr_assert_eq(migrate_apply(db, &four, NULL, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(migrate_compare(db, &two, &err), STATUS_CONFLICT);
+    cr_assert(strstr(err.text, "from migration 3 on") != NULL, "%s", err.text);
+    sync_close(db);
+    free(url);
+}
+
+Test(db_migrate, a_table_of_the_first_migrations_gets_the_column) {
+    char *url = pg_new_database();
+    pg_exec(url, "create schema pgstage; create table pgstage.schema_migration (number int primary key, name text not null,"
+                 " applied_at timestamptz not null default now()); create table pgstage.a (n int);"
+                 " insert into pgstage.schema_migration values (1, '0001_a')");
+    struct db_sync *db = open_sync(url, "migrate");
+    struct migrate_plan one = plan_of(small, 1), two = plan_of(small, 2);
+    struct error err = ERROR_NONE;
+    cr_assert_eq(migrate_compare(db, &one, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(migrate_compare(db, &two, &err), STATUS_CONFLICT);
+    error_clear(&err);
+    cr_assert_eq(migrate_apply(db, &two, NULL, &err), STATUS_OK, "%s", err.text);
+    char *rows = pg_text(url, "select string_agg(format('%s %s', number, compatible), ',' order by number)"
+                              " from pgstage.schema_migration");
+    cr_assert_str_eq(rows, "1 ,2 2");
+    free(rows);
     sync_close(db);
     free(url);
 }

@@ -1,0 +1,147 @@
+-- Writes what happened to tasks under their claims: transitions that were made in memory, and how the run ends.
+--
+-- One row a task. The fence is (task, claim, first step .. first step + count, running): the part of a re-sent chain that
+-- was accepted before is not applied again. The next stage comes from the current revision: a chain that was run under
+-- another definition is accepted as far as that one agrees, no further. Rows that are locked are skipped: "busy".
+--
+-- $1 bigint[] task   $2 bigint[] claim   $3 int[] first step   $4 int[] count of transitions
+-- $5 int[] stage of the first transition   $6 int[] revision the chain was run under
+-- $7 text[] ending: stay (the claim goes on), next, ready (release), delayed, failed
+-- $8 int[] attempts, $9 int[] crashes, $10 int[] rescues to add   $11 bigint[] delay in ms
+-- $12 text[] kind of failure, null for none   $13 text[] reason   $14 text[] last output
+-- outputs, one row each:  $15 bigint[] task   $16 int[] which transition (0 ..)   $17 jsonb[] value
+-- columns: task, claim, answer (accepted, applied, busy, refused), step, stage, status
+with input as materialized (
+    select * from unnest($1::bigint[], $2::bigint[], $3::int[], $4::int[], $5::int[], $6::int[], $7::text[],
+                         $8::int[], $9::int[], $10::int[], $11::bigint[], $12::text[], $13::text[], $14::text[])
+      as u(task, claim, first_step, count, first_stage, revision, ending, attempts, crashes, rescues, delay_ms,
+           kind, reason, detail)
+     order by u.task
+), locked as materialized (
+    -- One by one: no estimate makes the planner scan the table for them.
+    select t.*
+      from input i
+      cross join lateral (
+          select t.id, t.pipeline, t.stage, t.status, t.claim, t.step, t.version, t.claimed_version, t.wish, t.attempt,
+                 t.crashes, t.rescues, t.superseded, t.ready_at, t.run_at
+            from pgstage.task t where t.id = i.task for update of t skip locked) t
+), orders as materialized (
+    select p.id as pipeline, p.revision, pgstage.stage_order(p.id, p.revision) as stages
+      from pgstage.pipeline p where p.id in (select l.pipeline from locked l)
+), fenced as materialized (
+    select i.*, l.pipeline, l.stage as old_stage, l.step, l.version, l.claimed_version, l.wish, l.attempt as old_attempt,
+           l.crashes as old_crashes, l.rescues as old_rescues, l.superseded, l.ready_at, l.run_at,
+           o.stages, array_position(o.stages, l.stage) as position,
+           i.first_step + i.count - l.step as pending, i.revision = o.revision as agreed
+      from input i
+      join locked l on l.id = i.task
+      join orders o on o.pipeline = l.pipeline
+     where l.status = 'running' and l.claim = i.claim and l.step between i.first_step and i.first_step + i.count
+), ran as materialized (
+    select f.*, case when not f.agreed then pgstage.stage_order(f.pipeline, f.revision) end as run from fenced f
+), accepted as materialized (
+    select f.*,
+           case when f.position is null then 0
+                when f.agreed then f.pending
+                else pgstage.common_prefix(f.stages[f.position : f.position + f.pending - 1],
+                                           f.run[r.position + f.step - f.first_step : r.position + f.count - 1])
+           end as taken,
+           f.run[r.position + f.count] as in_hand
+      from ran f
+      cross join lateral (select array_position(f.run, f.first_stage) as position) r
+), reached as materialized (
+    select a.*, coalesce(a.stages[a.position + a.taken], case when a.taken = 0 then a.old_stage end) as next_stage
+      from accepted a
+), aimed as materialized (
+    -- What the run itself wants. How it ended counts only if it ended at the stage that comes next now.
+    select a.*,
+           a.taken = a.pending and (a.agreed or a.in_hand is not distinct from a.next_stage) as whole,
+           a.stages[1] as first_of_all,
+           a.version <> a.claimed_version as newer,
+           case when a.taken > 0 then 0 else a.old_attempt end as kept_attempt,
+           case when a.taken > 0 then 0 else a.old_crashes end as kept_crashes,
+           case when a.taken > 0 then 0 else a.old_rescues end as kept_rescues
+      from reached a
+), settled as materialized (
+    select a.*, e.status as new_status, e.stage as new_stage, a.newer and e.status in ('ready', 'delayed') as afresh,
+           a.kept_attempt + case when a.whole then a.attempts else 0 end as new_attempt,
+           a.kept_crashes + case when a.whole then a.crashes else 0 end as new_crashes,
+           a.kept_rescues + case when a.whole then a.rescues else 0 end as new_rescues
+      from aimed a
+      cross join lateral (
+          select case when a.ending = 'stay' then 'stay'
+                      when a.next_stage is null then 'done'
+                      when not a.whole or a.ending = 'next' then 'ready'
+                      else a.ending end as want,
+                 coalesce(a.next_stage, a.stages[cardinality(a.stages)]) as want_stage) w
+      cross join lateral (
+          select l.status, l.stage from pgstage.leave(a.wish, a.newer, a.run_at, w.want, w.want_stage, a.first_of_all) l
+           where w.want <> 'stay'
+          union all
+          select 'running', w.want_stage where w.want = 'stay') e
+), written as (
+    update pgstage.task t
+       set status = s.new_status,
+           stage = s.new_stage,
+           step = s.first_step + s.count - s.pending + s.taken,
+           ready_stage = case when s.new_status = 'ready' then s.new_stage end,
+           ready_at = case when s.new_status = 'ready' and s.taken = 0 and s.ending = 'ready' and s.rescues = 0
+                                and s.crashes = 0 and not s.newer then s.ready_at
+                           when s.new_status = 'ready' then pgstage.now() else s.ready_at end,
+           due_at = case when s.new_status = 'delayed' and s.afresh then s.run_at
+                         when s.new_status = 'delayed' then pgstage.now() + s.delay_ms * interval '1 ms' end,
+           parked_at = case when s.new_status in ('failed', 'cancelled') then pgstage.now() end,
+           wish = case when s.new_status = 'running' then t.wish end,
+           attempt = case when s.afresh then 0 else s.new_attempt end,
+           crashes = case when s.afresh then 0 else s.new_crashes end,
+           rescues = case when s.afresh then 0 else s.new_rescues end,
+           superseded = case when s.new_status = 'running' then s.superseded
+                             when s.next_stage is null then 0
+                             when s.afresh then s.superseded + 1
+                             else s.superseded end,
+           done_version = case when s.next_stage is null and s.ending <> 'stay' then s.claimed_version
+                               else t.done_version end,
+           error_text = case when s.afresh then null
+                             when s.kind is not null and s.whole then s.reason
+                             when s.new_status in ('done', 'ready') then null else t.error_text end,
+           end_time = case when s.new_status in ('done', 'failed', 'cancelled') then pgstage.now() end,
+           updated = pgstage.now()
+      from settled s
+     where t.id = s.task and t.id = any (array(select l.id from locked l))
+    returning t.id
+), made as (
+    insert into pgstage.output as o (task, stage, version, value)
+    select s.task, s.stages[s.position + u.transition - (s.step - s.first_step)], s.claimed_version, u.value
+      from unnest($15::bigint[], $16::int[], $17::jsonb[]) as u(task, transition, value)
+      join settled s on s.task = u.task
+     where u.transition >= s.step - s.first_step and u.transition < s.step - s.first_step + s.taken
+    on conflict (task, stage, version) do update set value = excluded.value, made = pgstage.now()
+), pruned as (
+    delete from pgstage.output o using settled s
+     where o.task = s.task and s.claimed_version > 1 and s.next_stage is null and s.ending <> 'stay'
+       and o.version < s.claimed_version
+), noted as (
+    insert into pgstage.failure (task, stage, version, attempt, kind, error_text, detail)
+    select s.task, s.next_stage, s.claimed_version, s.new_attempt, s.kind, coalesce(s.reason, ''), s.detail
+      from settled s where s.kind is not null and s.whole and s.next_stage is not null
+), counted as (
+    insert into pgstage.task_count_delta (pipeline, stage, status, n)
+    select d.pipeline, d.stage, d.status, sum(d.n)
+      from (select s.pipeline, s.old_stage as stage, 'running' as status, -1 as n from settled s
+            union all
+            select s.pipeline, s.new_stage, s.new_status, 1 from settled s) d
+     group by d.pipeline, d.stage, d.status having sum(d.n) <> 0
+)
+select i.task, i.claim,
+       case when s.task is not null then 'accepted'
+            when l.id is null and exists (select 1 from pgstage.task t where t.id = i.task) then 'busy'
+            when l.status <> 'running' and l.claim = i.claim and l.step = i.first_step + i.count
+                 and i.ending <> 'stay' then 'applied'
+            else 'refused' end as answer,
+       coalesce(s.first_step + s.count - s.pending + s.taken, l.step) as step,
+       coalesce(s.new_stage, l.stage) as stage,
+       coalesce(s.new_status, l.status) as status
+  from input i
+  left join locked l on l.id = i.task
+  left join settled s on s.task = i.task
+ order by i.task;

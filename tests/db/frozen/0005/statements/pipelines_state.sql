@@ -1,0 +1,16 @@
+-- Pauses, current revisions and open work.
+-- $1 int[]: stages   $2 boolean: count open work      columns: stage, paused, revision, open
+-- open: tasks that are ready, running, waiting, or delayed by a retry; 0 unless asked for
+select s.id as stage, s.paused or p.paused as paused, p.revision,
+       case when $2::boolean then
+           (select coalesce(sum(c.n), 0)
+              from (select n from pgstage.task_count where stage = s.id and status in ('ready', 'running', 'waiting')
+                    union all
+                    select n from pgstage.task_count_delta where stage = s.id
+                       and status in ('ready', 'running', 'waiting')) c)
+           + case when exists (select 1 from pgstage.task t
+                                where t.stage = s.id and t.due_at is not null and t.run_at is distinct from t.due_at)
+                  then 1 else 0 end
+       else 0 end as open
+  from pgstage.stage s join pgstage.pipeline p on p.id = s.pipeline
+ where s.id = any($1::int[]);
