@@ -1,4 +1,4 @@
-/* migrate.c - pgstage migrate: makes the schema, or brings it up to date. */
+/* migrate.c - pgstage migrate: makes the schema, or brings it up to date; the roles on demand. */
 #include "db/migrate.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include "sql/migrations.h"
 
 /* The same steps for psql on an empty database: with them recorded, `pgstage migrate` finds nothing left to do. */
-static void print_script(void) {
+static void print_script(bool with_roles) {
     puts("begin;\ncreate schema if not exists pgstage;\n"
          "create table pgstage.schema_migration (number int primary key, name text not null, "
          "applied_at timestamptz not null default pg_catalog.now(), compatible int);");
@@ -15,12 +15,12 @@ static void print_script(void) {
         printf("\n%s\ninsert into pgstage.schema_migration (number, name, compatible) values (%d, '%s', %d);\n",
                sql_migrations[i].text, sql_migrations[i].number, sql_migrations[i].name, sql_migrations[i].compatible);
     }
-    puts("commit;");
+    printf("\nselect pgstage.settle_rights();\n%scommit;\n", with_roles ? "select pgstage.make_roles();\n" : "");
 }
 
 static enum exit_status run_migrate(const struct args *args) {
     if (args_has(args, "print")) {
-        print_script();
+        print_script(args_has(args, "roles"));
         return EXIT_OK;
     }
     struct session session;
@@ -37,18 +37,26 @@ static enum exit_status run_migrate(const struct args *args) {
     } else {
         printf("%d migration%s applied\n", applied, applied == 1 ? "" : "s");
     }
+    if (status == EXIT_OK && args_has(args, "roles")) {
+        if (migrate_roles(session.db, &err) != STATUS_OK) {
+            status = report_error(&err);
+        } else {
+            puts("pgstage_owner owns the schema; grant pgstage_orchestrator, pgstage_enqueuer and pgstage_viewer to your roles");
+        }
+    }
     session_close(&session);
     return status;
 }
 
 static const struct option_spec options[] = {
     {"print", NULL, "print the SQL instead of running it"},
+    {"roles", NULL, "make the roles owner, orchestrator, enqueuer and viewer, and give them their rights"},
     {0},
 };
 
 const struct command command_migrate = {
     .name = "migrate",
-    .usage = "[--print]",
+    .usage = "[--print] [--roles]",
     .summary = "make the schema, or bring it up to date",
     .options = options,
     .run = run_migrate,

@@ -45,6 +45,16 @@ static const char lock_holder[] =
     " and l.database = (select oid from pg_catalog.pg_database"
     " where datname = pg_catalog.current_database()) limit 1";
 
+/* Whoever migrates for the owner of what is there makes objects that belong to the owner as well. */
+static const char become_owner[] =
+    "select pg_catalog.set_config('role', r.rolname, true) from pg_catalog.pg_class c"
+    " join pg_catalog.pg_roles r on r.oid = c.relowner"
+    " where c.oid = 'pgstage.schema_migration'::pg_catalog.regclass and r.rolname <> current_user"
+    " and pg_catalog.pg_has_role(r.oid, 'MEMBER')";
+
+static const char settles_rights[] =
+    "select pg_catalog.to_regprocedure('pgstage.settle_rights()') is not null";
+
 /* ---- looking ---- */
 
 static enum status ask_bool(struct db_sync *db, const char *text, bool *answer, struct error *err) {
@@ -180,12 +190,22 @@ static enum status ensure_table(struct db_sync *db, struct error *err) {
         return sync_script(db, table_create, err);
     }
     if (code == STATUS_OK) {
+        code = sync_run(db, NULL, become_owner, 0, NULL, NULL, err);
+    }
+    if (code == STATUS_OK) {
         code = ask_bool(db, table_has_compatible, &exists, err);
     }
     if (code == STATUS_OK && !exists) {
         code = sync_script(db, table_add_compatible, err);
     }
     return code;
+}
+
+/* What came with a migration is nobody's but the owner's until the rights are settled: in its own transaction. */
+static enum status settle_rights(struct db_sync *db, struct error *err) {
+    bool settles = false;
+    enum status code = ask_bool(db, settles_rights, &settles, err);
+    return code == STATUS_OK && settles ? sync_script(db, "select pgstage.settle_rights()", err) : code;
 }
 
 static enum status apply_migration(struct db_sync *db, const struct sql_migration *migration,
@@ -200,6 +220,9 @@ static enum status apply_migration(struct db_sync *db, const struct sql_migratio
         code = sync_run(db, NULL,
                         "insert into pgstage.schema_migration (number, name, compatible) values ($1, $2, $3)", 3, params,
                         NULL, &why);
+    }
+    if (code == STATUS_OK) {
+        code = settle_rights(db, &why);
     }
     if (code != STATUS_OK) {
         error_wrap(&why, "migration %s", migration->name);
@@ -278,6 +301,20 @@ enum status migrate_compare(struct db_sync *db, const struct migrate_plan *plan,
                          highest_applied(numbers), highest_known(plan));
     }
     sync_result_free(numbers);
+    return code;
+}
+
+enum status migrate_roles(struct db_sync *db, struct error *err) {
+    struct migrate_plan plan = {.lock_timeout_ms = LOCK_TIMEOUT_MS};
+    enum status code = begin_locked(db, &plan, err);
+    if (code != STATUS_OK) {
+        return code;
+    }
+    code = sync_script(db, "select pgstage.make_roles()", err);
+    if (code == STATUS_OK) {
+        return sync_script(db, "commit", err);
+    }
+    roll_back(db);
     return code;
 }
 
