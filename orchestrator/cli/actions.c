@@ -1,5 +1,6 @@
 #include "cli/actions.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,15 @@ struct work {
     bool some_failed;
 };
 
+/* Where the keys begin among the arguments: behind the pipeline, and the number if there is one. */
+static int first_key(const struct work *work) {
+    return work->action->number_what != NULL ? 2 : 1;
+}
+
+static int key_count(const struct work *work) {
+    return work->args->count - first_key(work);
+}
+
 static bool applies_to(const struct action *action, const char *status) {
     if (action->statuses == NULL) {
         return true;
@@ -37,16 +47,20 @@ static bool applies_to(const struct action *action, const char *status) {
 /* One transaction. Somebody else's locks may make a deadlock of it: then nothing was done, and it is sent again. */
 static enum status send_batch(struct work *work, const char *ids, int64_t *touched, struct error *err) {
     struct db_param params[] = {DB_TEXT(ids), DB_NULL};
+    int param_count = 1;
     if (work->action->from_stage) {
         params[1].data = args_get(work->args, "from");
+        param_count = 2;
+    } else if (work->action->number_what != NULL) {
+        params[1].data = work->args->positional[1];
+        param_count = 2;
     }
     const struct sql_statement *statement = work->action->statement;
     enum status status = STATUS_CONFLICT;
     for (int i = 0; i < TRIES && status == STATUS_CONFLICT; i++) {
         struct db_result *result = NULL;
         error_clear(err);
-        status = sync_run(work->db, statement->name, statement->text, work->action->from_stage ? 2 : 1, params, &result,
-                          err);
+        status = sync_run(work->db, statement->name, statement->text, param_count, params, &result, err);
         if (status == STATUS_OK) {
             *touched = db_int64(result, 0, 0);
             sync_result_free(result);
@@ -105,8 +119,8 @@ static void name_unfit_tasks(const struct work *work, const struct db_result *pa
 }
 
 static enum exit_status act_by_keys(struct work *work) {
-    int total = work->args->count - 1;
-    char **keys = work->args->positional + 1;
+    int total = key_count(work);
+    char **keys = work->args->positional + first_key(work);
     for (int first = 0; first < total; first += BATCH) {
         int count = total - first < BATCH ? total - first : BATCH;
         struct db_result *page = NULL;
@@ -205,17 +219,28 @@ static enum exit_status act_by_filter(struct work *work) {
 
 /* ---- both --------------------------------------------------------------------------------------------------------- */
 
+static bool is_number(const char *text) {
+    char *end = NULL;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    return errno == 0 && end != text && *end == '\0' && number >= INT32_MIN && number <= INT32_MAX;
+}
+
 static enum exit_status check_words(const struct work *work) {
     const struct args *args = work->args;
+    if (work->action->number_what != NULL && !is_number(args->positional[1])) {
+        return usage_error(args, "%s is a whole number from %d to %d, not '%s'", work->action->number_what, INT32_MIN,
+                           INT32_MAX, text_shown(args->positional[1]));
+    }
     bool filtered = !selection_is_everything(&work->selection);
     bool all = work->action->from_stage && args_has(args, "all");
-    if (args->count > 1 && (filtered || all)) {
+    if (key_count(work) > 0 && (filtered || all)) {
         return usage_error(args, "keys and a filter exclude each other");
     }
     if (filtered && all) {
         return usage_error(args, "--all and a filter exclude each other");
     }
-    if (args->count == 1 && !filtered && !all) {
+    if (key_count(work) == 0 && !filtered && !all) {
         return usage_error(args, "which tasks? Name keys, or give --status, --stage, --key, --error or --older-than%s",
                            work->action->from_stage ? ", or --all" : "");
     }
@@ -223,7 +248,7 @@ static enum exit_status check_words(const struct work *work) {
         return usage_error(args, "a task that is %s cannot be %s: %s", work->selection.status, work->action->done,
                            work->action->otherwise);
     }
-    for (int i = 1; i < args->count; i++) {
+    for (int i = first_key(work); i < args->count; i++) {
         if (!key_check(args, args->positional[i])) {
             return EXIT_WRONG;
         }
@@ -241,8 +266,12 @@ static enum exit_status check_names(const struct work *work) {
 }
 
 static void print_result(const struct work *work) {
+    if (args_has(work->args, "json")) {
+        printf("{\"tasks\": %" PRId64 ", \"running\": %" PRId64 "}\n", work->touched, work->touched > 0 ? work->running : 0);
+        return;
+    }
     printf("%" PRId64 " %s", work->touched, work->action->done);
-    if (work->running > 0 && work->touched > 0) {
+    if (work->running > 0 && work->touched > 0 && work->action->number_what == NULL) {
         printf("; %" PRId64 " of them %s running and %s told within a second", work->running,
                work->running == 1 ? "is" : "are", work->running == 1 ? "is" : "are");
     }
@@ -263,7 +292,7 @@ enum exit_status action_run(const struct args *args, const struct action *action
         work.db = session.db;
         status = check_names(&work);
         if (status == EXIT_OK) {
-            status = args->count > 1 ? act_by_keys(&work) : act_by_filter(&work);
+            status = key_count(&work) > 0 ? act_by_keys(&work) : act_by_filter(&work);
         }
         session_close(&session);
     }

@@ -17,7 +17,7 @@ static const struct option_spec options[] = {ACTION_OPTIONS, {0}};
 
 const struct command command_cancel = {
     .name = "cancel",
-    .usage = "PIPELINE KEY...|--status S|--stage S|--key PATTERN|--error PATTERN|--older-than D [--yes]",
+    .usage = "PIPELINE KEY...|--status S|--stage S|--key PATTERN|--error PATTERN|--older-than D [--yes] [--json]",
     .summary = "cancel tasks; running ones are told within a second",
     .options = options,
     .min_positional = 1,

@@ -121,6 +121,11 @@ static enum exit_status take_option(struct args *args, int code, char **argv, bo
     return EXIT_OK;
 }
 
+/* "-5" is a number: no option is a digit. */
+static bool is_negative_number(const char *text) {
+    return text != NULL && text[0] == '-' && text[1] != '\0' && text[1 + strspn(text + 1, "0123456789")] == '\0';
+}
+
 /* getopt gives arguments as they come ("-"): they are gathered at the front of argv, where it has been already. */
 static enum exit_status parse(struct args *args, int argc, char **argv, bool *help) {
     const char *pass_after = args->command->pass_after;
@@ -130,7 +135,14 @@ static enum exit_status parse(struct args *args, int argc, char **argv, bool *he
     optind = 1;
     args->positional = argv + 1;
     bool passing = false;
-    for (int code; !passing && (code = getopt_long(argc, argv, "-:h", options, NULL)) != -1;) {
+    for (int code; !passing;) {
+        if (is_negative_number(argv[optind])) {
+            args->positional[args->count++] = argv[optind++];
+            continue;
+        }
+        if ((code = getopt_long(argc, argv, "-:h", options, NULL)) == -1) {
+            break;
+        }
         if (code == CODE_ARGUMENT) {
             args->positional[args->count++] = optarg;
             passing = pass_after != NULL && strcmp(optarg, pass_after) == 0;

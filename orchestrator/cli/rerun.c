@@ -20,7 +20,7 @@ static const struct option_spec options[] = {
 
 const struct command command_rerun = {
     .name = "rerun",
-    .usage = "PIPELINE KEY...|--all|--status S|--stage S|--key PATTERN|--error PATTERN|--older-than D [--from STAGE] [--yes]",
+    .usage = "PIPELINE KEY...|--all|--status S|--stage S|--key PATTERN|--error PATTERN|--older-than D [--from STAGE] [--yes] [--json]",
     .summary = "process tasks again",
     .options = options,
     .min_positional = 1,

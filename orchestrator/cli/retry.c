@@ -18,7 +18,7 @@ static const struct option_spec options[] = {ACTION_OPTIONS, {0}};
 
 const struct command command_retry = {
     .name = "retry",
-    .usage = "PIPELINE KEY...|--status S|--stage S|--key PATTERN|--error PATTERN|--older-than D [--yes]",
+    .usage = "PIPELINE KEY...|--status S|--stage S|--key PATTERN|--error PATTERN|--older-than D [--yes] [--json]",
     .summary = "run failed tasks again, delayed ones at once",
     .options = options,
     .min_positional = 1,

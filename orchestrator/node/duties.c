@@ -8,7 +8,8 @@
 #include "base/memory.h"
 #include "node/private.h"
 
-enum { WATCH_EVERY_MS = 1000, LEAD_EVERY_MS = 500, FOLD_EVERY_MS = 2000, BUSY_MS = 500, IDLE_WATCH_MS = 20 };
+enum { WATCH_EVERY_MS = 1000, LEAD_EVERY_MS = 500, FOLD_EVERY_MS = 2000, BUSY_MS = 500, IDLE_WATCH_MS = 20,
+       WOKEN_WATCH_MS = 200 };
 
 /* Tasks that this node could go on with. What stands at a parked or paused stage moves only when a person acts. */
 static int64_t open_here(struct node *node, const struct store_watch_answer *answer, int64_t *stuck) {
@@ -62,9 +63,14 @@ static void watch(struct node *node, int64_t now) {
     duties->watch_in_flight =
         node->store.watch(node->store.context, node->stage_count, node->stage_ids, node->options.until_idle, busy_count,
                           busy, BUSY_MS, on_watch, node, &err) == STATUS_OK;
+    duties->watched_ms = now;
     bool eager = busy_count > 0 || node->options.until_idle;
     duties->next_watch_ms = now + (!duties->watch_in_flight ? IDLE_WATCH_MS : eager ? BUSY_MS / 2 : WATCH_EVERY_MS);
     free(busy);
+}
+
+void duties_woken(struct node *node) {
+    sooner(&node->duties.next_watch_ms, node->duties.watched_ms + WOKEN_WATCH_MS);
 }
 
 static void on_lead(void *context, const struct store_lead_answer *answer) {

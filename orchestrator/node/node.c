@@ -87,6 +87,7 @@ static void on_ready(void *context) {
 
 static void on_woken(void *context) {
     struct node *node = context;
+    duties_woken(node);
     scheduler_woken(node->scheduler);
 }
 

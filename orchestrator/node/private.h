@@ -37,7 +37,7 @@ struct lease {
 
 struct duties {
     bool watch_in_flight, lead_in_flight, end_in_flight;
-    int64_t next_watch_ms, next_lead_ms, next_fold_ms;
+    int64_t next_watch_ms, watched_ms, next_lead_ms, next_fold_ms;
     bool leads;
     int64_t term, term_since_ms;
     bool idle_candidate; /* the watch in flight was asked while everything was dry */
@@ -118,6 +118,7 @@ bool lease_is_held(const struct node *node);
 void lease_end_dead(struct node *node, int64_t now, int64_t *next_ms);
 /* duties.c */
 void duties_turn(struct node *node, int64_t now, int64_t *next_ms);
+void duties_woken(struct node *node); /* a pause may be what it was woken for: it looks soon */
 bool duties_end_identity(struct node *node); /* asks the store; node->duties.end_in_flight while it lasts */
 /* notes.c */
 void notes_turn(struct node *node, int64_t now, int64_t *next_ms);

@@ -196,6 +196,7 @@ void scheduler_store_ready(struct scheduler *s) {
 void scheduler_woken(struct scheduler *s) {
     for (int i = 0; i < s->stage_count; i++) {
         stage_expect(&s->stages[i]);
+        s->stages[i].woken = true;
     }
     s->options.changed(s->options.context);
 }

@@ -117,6 +117,7 @@ struct stage {
     int64_t asked_claim;
     bool last_claim_short, last_claim_empty;
     bool expected; /* rows may have become ready since the last claim was sent */
+    bool woken;    /* since the last claim: one that overtook where the claims are may stand at the front */
     int64_t last_claim_ms, last_front_ms, next_poll_ms, poll_delay_ms;
     int hand_overs;
     int from_priority;

@@ -106,9 +106,10 @@ static struct store_claim *gather_claims(struct scheduler *s, int64_t now) {
         if (count == 0) {
             continue;
         }
-        bool front = stage->last_claim_short || stage->from_ready_at[0] == '\0' || now - stage->last_front_ms >= 1000;
+        bool front = stage->last_claim_short || stage->woken || stage->from_ready_at[0] == '\0' ||
+                     now - stage->last_front_ms >= 1000;
         stage->asked = count;
-        stage->expected = false;
+        stage->expected = stage->woken = false;
         stage->asked_claim = random_identity(s->options.random);
         stage->last_front_ms = front ? now : stage->last_front_ms;
         claims[s->tick_claims] = (struct store_claim){

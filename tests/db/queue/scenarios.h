@@ -91,7 +91,13 @@
     X(a_look_tells_held_applied_and_lost)                                                          \
     X(news_are_of_this_claim)                                                                      \
     X(news_of_a_wish_alone)                                                                        \
-    X(folding_keeps_the_sums)
+    X(folding_keeps_the_sums)                                                                      \
+    /* people */                                                                                   \
+    X(a_hurried_task_is_claimed_next)                                                              \
+    X(a_priority_reaches_whatever_is_not_over)                                                     \
+    X(who_is_busy_hears_of_a_hurried_task)                                                         \
+    X(a_pause_is_of_what_it_names)                                                                 \
+    X(a_pause_is_of_one_pipeline)
 
 #define X(name) bool name(struct world *world);
 SCENARIOS(X)

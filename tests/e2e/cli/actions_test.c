@@ -19,6 +19,7 @@ static void begin(void) {
 
 TestSuite(retry, .init = begin, .fini = cli_end, .timeout = 120);
 TestSuite(cancel, .init = begin, .fini = cli_end, .timeout = 120);
+TestSuite(priority, .init = begin, .fini = cli_end, .timeout = 120);
 TestSuite(rerun, .init = begin, .fini = cli_end, .timeout = 120);
 
 static void expect_status(const char *key, const char *wanted) {
@@ -134,6 +135,32 @@ Test(cancel, a_newer_document_goes_on) {
     cli_prints("updated (version 2)\n", "submit lib r1");
     expect_status("r1", "ready");
     expect_true_counts();
+}
+
+/* ---- priority ----------------------------------------------------------------------------------------------------- */
+
+Test(priority, by_key_and_by_filter) {
+    claim("r2");
+    struct run *run = cli("priority lib -7 r1 r2 later bad1 a nope");
+    cr_expect_eq(run->status, 1);
+    cr_expect_str_eq(run->out, "4 have the priority now\n");
+    cr_expect_str_eq(run->err, "pgstage: pipeline 'lib' has no task 'nope'\n"
+                               "pgstage: 'a' is done: it is at its end; a submit of a newer version takes --priority\n");
+    cr_expect_eq(number("select count(*) from pgstage.task where priority = -7"), 4);
+    cli_refuses(4, "pgstage: 1 task of pipeline 'lib' matches; say --yes to reprioritize it",
+                "priority lib 3 --status ready");
+    cli_prints("{\"tasks\": 1, \"running\": 0}\n", "priority lib 3 --status ready --yes --json");
+    cr_expect_eq(number("select priority from pgstage.task where key = 'r1'"), 3);
+    expect_true_counts();
+}
+
+Test(priority, wants_a_number) {
+    cli_refuses(2, "pgstage priority: a priority is a whole number from -2147483648 to 2147483647, not 'r1'",
+                "priority lib r1 r2");
+    cli_refuses(2, "pgstage priority: a priority is a whole number from -2147483648 to 2147483647, not '-3000000000'",
+                "priority lib -3000000000 r2");
+    cli_refuses(2, "pgstage priority: which tasks? Name keys, or give --status, --stage, --key, --error or --older-than",
+                "priority lib 1");
 }
 
 /* ---- rerun -------------------------------------------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
 /* When the scheduler asks the store, and how often: design.md, "Woken", and no loop that spins. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "rig.h"
@@ -205,5 +206,28 @@ Test(pace, the_report_tells_what_is_in_hand) {
     scheduler_report(rig.scheduler, 0, &report);
     cr_assert_eq(report.running, 0);
     cr_assert_eq(report.runs, 1);
+    rig_finish(&rig);
+}
+
+/* A priority is changed in the middle of a backlog: claims have gone past the place where the task stands now. */
+Test(pace, a_woken_node_claims_from_the_front) {
+    struct rig rig;
+    rig_init(&rig, 1, one);
+    rig_start(&rig);
+    for (int i = 0; i < 80; i++) {
+        char key[8];
+        snprintf(key, sizeof key, "k%d", i);
+        rig_submit(&rig, key);
+    }
+    while (rig.run_count < 20) {
+        rig_run(&rig, 1);
+    }
+    rig_row(&rig, "k79")->priority = -5;
+    scheduler_woken(rig.scheduler);
+    int before = rig.run_count;
+    while (rig_runs_of(&rig, "a", "k79") == 0) {
+        rig_run(&rig, 1);
+    }
+    cr_assert_leq(rig.run_count - before, 2, "%d others went before it", rig.run_count - before - 1);
     rig_finish(&rig);
 }
