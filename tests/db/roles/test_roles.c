@@ -174,7 +174,7 @@ Test(roles, an_enqueuer_submits_and_does_nothing_else) {
 /* What the caller has put into its search_path is not what the function runs. */
 Test(roles, an_enqueuer_cannot_put_code_into_a_submit) {
     char *url = database_with_roles();
-    pg_exec(url, "create schema evil authorization pgstage_enqueuer; set session authorization pgstage_enqueuer;"
+    pg_exec(url, "create schema evil authorization pgstage_enqueuer; grant usage on schema evil to public; set session authorization pgstage_enqueuer;"
                  " create function evil.trap(text, text) returns boolean language plpgsql"
                  "  as $$ begin raise exception 'caught as %', current_user; end $$;"
                  " create operator evil.= (leftarg = text, rightarg = text, function = evil.trap)");
