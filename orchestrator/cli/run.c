@@ -13,6 +13,7 @@
 #include "cli/definitions.h"
 #include "cli/init.h"
 #include "cli/progress.h"
+#include "cli/run_database.h"
 #include "cli/stop_signal.h"
 
 /* pgstage-worker beside the program (a build tree), or where it is installed. */
@@ -169,7 +170,6 @@ static enum exit_status run_node(const struct args *args, struct run_state *stat
         return report_error(&err);
     }
     buf_append_string(&locks, "/nodes");
-    state->options.url = state->session.database.url;
     state->options.tend = state->session.database.cluster != NULL ? tend : NULL;
     state->options.tend_context = state->session.database.cluster;
     state->options.pipeline_count = state->count;
@@ -212,6 +212,9 @@ static enum exit_status register_definitions(const struct args *args, struct run
     if (status == EXIT_OK && (!are_different(args, state) || !set_stage_workers(args, state->definitions, state->count))) {
         status = EXIT_WRONG;
     }
+    if (status == EXIT_OK) {
+        status = run_check_room(&state->session, state->definitions, state->count, state->options.pooled);
+    }
     return status == EXIT_OK ? register_all(state) : status;
 }
 
@@ -224,7 +227,8 @@ static enum exit_status start(const struct args *args, struct run_state *state) 
         enum status connected = session_connect_checked(args, &state->session, &err);
         enum exit_status status = EXIT_NO_DATABASE;
         if (connected == STATUS_OK) {
-            status = register_definitions(args, state);
+            status = run_find_way(args, &state->session, &state->options);
+            status = status == EXIT_OK ? register_definitions(args, state) : status;
             sync_close(state->session.db);
             state->session.db = NULL;
         } else if (!status_is_transient(connected) || state->options.until_idle) {
@@ -274,13 +278,14 @@ static const struct option_spec options[] = {
     {"stage", "NAME=N,...", "workers of a stage, or of several"},
     {"grace", "DURATION", "after the first signal, kill what still runs after that time"},
     {"lease", "DURATION", "how long the node may be silent before others take over (30s)"},
+    {"listen-database", "URL", "where to LISTEN, when --database leads to a pooler in transaction mode"},
     {"log", "LEVEL", "error, warn, info or debug"},
     {0},
 };
 
 const struct command command_run_pipelines = {
     .name = "run",
-    .usage = "FILE...|NAME... [--until-idle] [--stage NAME=N,...] [--grace D] [--lease D] [--log LEVEL]",
+    .usage = "FILE...|NAME... [--until-idle] [--stage NAME=N,...] [--grace D] [--lease D] [--log LEVEL] [--listen-database URL]",
     .summary = "run pipelines",
     .options = options,
     .min_positional = 1,

@@ -91,7 +91,7 @@ static void warn_of_notes(const struct giving *giving, int node) {
     json_t *note;
     json_array_foreach(giving->notes[node], at, note) {
         const char *pipeline = member(note, "pipeline"), *text = member(note, "text");
-        if (text != NULL && (giving->view->pipeline == NULL || same(pipeline, giving->view->pipeline))) {
+        if (text != NULL && (giving->view->pipeline == NULL || pipeline == NULL || same(pipeline, giving->view->pipeline))) {
             give(giving, pipeline, member(note, "stage"), "%s (node %s, pid %s)", text,
                  db_value(nodes, node, NODE_ID), db_value(nodes, node, NODE_PID));
         }

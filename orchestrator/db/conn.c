@@ -420,6 +420,8 @@ enum status conn_open(uv_loop_t *loop, const struct conn_options *options,
     made->role = mem_copy_string(options->role);
     made->listen = mem_copy_string(options->listen);
     made->settings = mem_copy_string(options->settings);
+    made->pooled = options->pooled;
+    REQUIRE(!options->pooled || options->listen == NULL);
     made->connect_timeout_ms =
         options->connect_timeout_ms > 0 ? options->connect_timeout_ms : CONNECT_TIMEOUT_MS;
     made->request_timeout_ms = options->request_timeout_ms;
@@ -447,7 +449,7 @@ enum status conn_send(struct db_conn *conn, const struct db_request *request, db
     if (code != STATUS_OK) {
         return code;
     }
-    conn->request = request_create(request, done, context);
+    conn->request = request_create(conn, request, done, context);
     bool queued = request_queue(conn, request);
     if (!queued && !conn->request->closing_queued) {
         struct error why = ERROR_NONE;

@@ -73,6 +73,10 @@ struct conn_options {
         *role; /* "ledger", "watch", "effect 1": in logs and application_name ("pgstage ROLE") */
     const char *listen;         /* channel to LISTEN on before `up`, or NULL */
     const char *settings;       /* SQL run at each connect, or NULL; one or several statements */
+    /* Behind a pooler in transaction mode each transaction may have another session, so nothing is left in one: statements
+     * are sent unnamed, every request is a transaction, and `settings` (one statement, for the transaction) runs first in
+     * each. `listen` is not possible. */
+    bool pooled;
     int64_t connect_timeout_ms; /* 0: 10 s */
     /* An unanswered request takes the connection down after that; 0: never. While the peer still
      * takes bytes of a large one, the time starts anew. */

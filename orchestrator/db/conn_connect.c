@@ -196,8 +196,9 @@ static void append_listen(struct buf *script, PGconn *pg, const char *channel) {
 static bool send_setup(struct db_conn *conn) {
     struct buf script;
     buf_init(&script, SCRIPT_MAX_BYTES);
-    buf_append_string(&script, check_client);
-    if (conn->settings != NULL) {
+    /* A pooler gives out a session for this alone, and takes it back as it is. */
+    buf_append_string(&script, conn->pooled ? "select 1" : check_client);
+    if (conn->settings != NULL && !conn->pooled) {
         buf_append_format(&script, "%s\n;", conn->settings);
     }
     if (conn->listen != NULL) {

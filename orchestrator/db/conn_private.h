@@ -43,6 +43,7 @@ struct conn_lookup {
 
 enum entry_kind {
     ENTRY_BEGIN,
+    ENTRY_SETTINGS, /* of a pooled connection */
     ENTRY_PREPARE,
     ENTRY_STATEMENT,
     ENTRY_COMMIT,
@@ -89,6 +90,7 @@ struct db_conn {
     struct conn_events events;
     struct conninfo *info;
     char *role, *listen, *settings;
+    bool pooled;
     int64_t connect_timeout_ms, request_timeout_ms;
     struct clock_ops clock;
     struct random_ops random;
@@ -138,7 +140,8 @@ void connect_abandon_lookup(struct db_conn *conn); /* the connection is closed *
 
 /* conn_request.c */
 enum status request_check(const struct db_request *request, struct error *err) MUST_CHECK;
-struct conn_request *request_create(const struct db_request *request, db_done done, void *context);
+struct conn_request *request_create(const struct db_conn *conn, const struct db_request *request, db_done done,
+                                    void *context);
 /* Queues conn->request, all of it or, when large, all but its end; false: libpq refused. */
 bool request_queue(struct db_conn *conn, const struct db_request *request);
 bool request_queue_closing(struct db_conn *conn);

@@ -1,6 +1,6 @@
 /* conn_request.c - one request: queued into libpq's pipeline, taken back result by result.
  *
- * What is queued: [BEGIN] (PREPARE? STATEMENT)* [COMMIT] SYNC. An error makes the server skip all
+ * What is queued: [BEGIN] [SETTINGS] (PREPARE? STATEMENT)* [COMMIT] SYNC. An error makes the server skip all
  * up to the sync; when the transaction is then still open, ROLLBACK SYNC follows before the request
  * is answered.
  *
@@ -56,15 +56,16 @@ enum status request_check(const struct db_request *request, struct error *err) {
     return STATUS_OK;
 }
 
-struct conn_request *request_create(const struct db_request *request, db_done done, void *context) {
+struct conn_request *request_create(const struct db_conn *conn, const struct db_request *request, db_done done,
+                                    void *context) {
     size_t statements = (size_t)request->statement_count;
     struct conn_request *made = mem_alloc(sizeof *made);
     made->done = done;
     made->context = context;
-    made->transaction = request->transaction;
+    made->transaction = request->transaction || conn->pooled;
     made->statement_count = request->statement_count;
     made->failed = -1;
-    made->entries = mem_alloc((2 * statements + 3) * sizeof *made->entries);
+    made->entries = mem_alloc((2 * statements + 4) * sizeof *made->entries);
     made->results = mem_alloc(statements * sizeof *made->results);
     return made;
 }
@@ -123,8 +124,8 @@ static bool queue_sync(struct db_conn *conn) {
 /* Sets *name to what the statement is prepared under, NULL when it has to go unnamed. */
 static bool queue_prepare(struct db_conn *conn, const struct db_statement *statement, int index,
                           const char **name) {
-    *name = statement->name;
-    if (statement->name == NULL) {
+    *name = conn->pooled ? NULL : statement->name;
+    if (*name == NULL) {
         return true;
     }
     int64_t key = name_key(statement->name);
@@ -173,7 +174,11 @@ bool request_queue_closing(struct db_conn *conn) {
 }
 
 bool request_queue(struct db_conn *conn, const struct db_request *request) {
-    if (request->transaction && !queue_command(conn, ENTRY_BEGIN, "BEGIN")) {
+    if (conn->request->transaction &&
+        !queue_command(conn, ENTRY_BEGIN, conn->pooled ? "BEGIN ISOLATION LEVEL READ COMMITTED" : "BEGIN")) {
+        return false;
+    }
+    if (conn->pooled && conn->settings != NULL && !queue_command(conn, ENTRY_SETTINGS, conn->settings)) {
         return false;
     }
     size_t bytes = 0;
@@ -199,6 +204,7 @@ static int failed_statement(const struct conn_request *request, const struct req
     case ENTRY_SYNC: /* where a lone statement commits */
         return request->statement_count;
     case ENTRY_BEGIN:
+    case ENTRY_SETTINGS:
     case ENTRY_ROLLBACK:
         return -1;
     }

@@ -1,4 +1,6 @@
-/* sync.c - blocking libpq. Statements are prepared under their name at their first use. */
+/* sync.c - blocking libpq. Statements are prepared under their name at their first use, unless a pooler stands between:
+ * then the next transaction may have another session, which knows nothing of them.
+ */
 #include "db/sync.h"
 
 #include <errno.h>
@@ -15,6 +17,7 @@
 
 struct db_sync {
     PGconn *pg;
+    enum { SESSION_UNKNOWN, SESSION_OWN, SESSION_POOLED } session;
     char **prepared;
     size_t prepared_count;
 };
@@ -107,6 +110,17 @@ static enum status take(struct db_sync *db, PGresult *pq, bool committing,
     return code;
 }
 
+/* A pooler makes up the number that a client would cancel its requests with. */
+bool sync_has_own_session(struct db_sync *db) {
+    if (db->session == SESSION_UNKNOWN) {
+        PGresult *result = PQexec(db->pg, "select pg_catalog.pg_backend_pid()");
+        bool own = PQntuples(result) == 1 && strtol(PQgetvalue(result, 0, 0), NULL, 10) == PQbackendPID(db->pg);
+        db->session = own ? SESSION_OWN : SESSION_POOLED;
+        PQclear(result);
+    }
+    return db->session == SESSION_OWN;
+}
+
 static enum status prepare(struct db_sync *db, const char *name, const char *text,
                            struct error *err) {
     for (size_t i = 0; i < db->prepared_count; i++) {
@@ -145,6 +159,9 @@ static PGresult *execute(struct db_sync *db, const char *name, const char *text,
 enum status sync_run(struct db_sync *db, const char *name, const char *text, int param_count,
                      const struct db_param *params, struct db_result **result, struct error *err) {
     enum status code = check_alive(db, err);
+    if (code == STATUS_OK && name != NULL && !sync_has_own_session(db)) {
+        name = NULL;
+    }
     if (code == STATUS_OK && name != NULL) {
         code = prepare(db, name, text, err);
     }

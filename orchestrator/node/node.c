@@ -289,6 +289,8 @@ static int lanes_wanted(const struct node *node) {
 static enum status create_parts(struct node *node, struct error *err) {
     struct queue_options queue = {
         .url = node->options.url,
+        .watch_url = node->options.listen_url,
+        .pooled = node->options.pooled,
         .lane_count = lanes_wanted(node),
         .clock = &node->clock,
         .random = &node->random,

@@ -30,6 +30,8 @@ struct node_report {
 
 struct node_options {
     const char *url;
+    const char *listen_url; /* of the watch connection; NULL: `url` */
+    bool pooled;            /* `url` leads to a pooler in transaction mode */
     int pipeline_count;
     const struct node_pipeline *pipelines;
     const char *worker_program; /* absolute path of pgstage-worker */

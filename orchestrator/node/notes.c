@@ -12,7 +12,7 @@ enum { LOOK_EVERY_MS = 1000, TEXT_MAX = 2000 };
 
 /* Reasons hold what handlers and file systems said: made storable. NULL: nothing is wrong. */
 static void add_note(json_t *notes, const char *pipeline, const char *stage, const char *before, const char *reason) {
-    json_t *note = json_pack("{s:s, s:s?}", "pipeline", pipeline, "stage", stage);
+    json_t *note = json_pack("{s:s?, s:s?}", "pipeline", pipeline, "stage", stage);
     if (reason != NULL) {
         struct buf text;
         buf_init(&text, TEXT_MAX + 64);
@@ -37,6 +37,10 @@ static char *describe(struct node *node) {
         if (source->trouble.length > 0) {
             add_note(notes, source->pipeline->def->name, NULL, "", source->trouble.data);
         }
+    }
+    if (node->options.pooled && node->options.listen_url == NULL) {
+        add_note(notes, NULL, NULL, "", "behind a pooler in transaction mode, without --listen-database: new tasks are found by "
+                                        "polling, within a second");
     }
     char *text = json_dumps(notes, JSON_COMPACT);
     json_decref(notes);

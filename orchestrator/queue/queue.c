@@ -10,21 +10,31 @@
 enum { REQUEST_TIMEOUT_MS = 30000 };
 
 /* Settings that our statements rely on, whatever the role or the database says: each statement sees
- * what was committed before it, and times read back as they were written. Effects keep the user's
- * own settings but for the first two. */
-static const char own_settings[] =
-    "select set_config('default_transaction_isolation', 'read committed', false),"
-    " set_config('client_connection_check_interval', '5s', false),"
-    " set_config('idle_in_transaction_session_timeout', '60s', false),"
-    " set_config('idle_session_timeout', '0', false),"
-    " set_config('DateStyle', 'ISO, YMD', false),"
-    " set_config('TimeZone', 'UTC', false),"
-    " set_config('search_path', 'pg_catalog', false),"
-    " set_config('jit', 'off', false)";
-static const char effect_settings[] =
-    "select set_config('default_transaction_isolation', 'read committed', false),"
-    " set_config('client_connection_check_interval', '5s', false),"
-    " set_config('idle_session_timeout', '0', false)";
+ * what was committed before it, times read back as they were written, and nothing but the time-outs of our own ends a
+ * request. For the session, or behind a pooler for each transaction. transaction_timeout: since PostgreSQL 17. */
+#define OWN_SETTINGS(LOCAL)                                                                                                    \
+    "select set_config('statement_timeout', '0', " LOCAL "), set_config('lock_timeout', '0', " LOCAL "),"                     \
+    " set_config('idle_in_transaction_session_timeout', '60s', " LOCAL "),"                                                   \
+    " case when current_setting('transaction_timeout', true) is not null"                                                     \
+    " then set_config('transaction_timeout', '0', " LOCAL ") end,"                                                            \
+    " set_config('client_connection_check_interval', '5s', " LOCAL "),"                                                       \
+    " set_config('DateStyle', 'ISO, YMD', " LOCAL "), set_config('TimeZone', 'UTC', " LOCAL "),"                              \
+    " set_config('search_path', 'pg_catalog', " LOCAL "), set_config('jit', 'off', " LOCAL ")"
+/* Effects keep the user's own settings but for these; effect_begin sets the time-outs of each. */
+#define EFFECT_SETTINGS(LOCAL)                                                                                                 \
+    "select set_config('client_connection_check_interval', '5s', " LOCAL "),"                                                 \
+    " case when current_setting('transaction_timeout', true) is not null"                                                     \
+    " then set_config('transaction_timeout', '0', " LOCAL ") end"
+/* What only a session has. */
+#define SESSION_SETTINGS                                                                                                       \
+    ", set_config('default_transaction_isolation', 'read committed', false), set_config('idle_session_timeout', '0', false)"
+
+static const char *settings_of(bool is_effect, bool pooled) {
+    if (pooled) {
+        return is_effect ? EFFECT_SETTINGS("true") : OWN_SETTINGS("true");
+    }
+    return is_effect ? EFFECT_SETTINGS("false") SESSION_SETTINGS : OWN_SETTINGS("false") SESSION_SETTINGS;
+}
 
 static struct db_param hold_column(struct script *script, int count, const struct store_hold *holds,
                                    bool claims) {
@@ -93,11 +103,13 @@ enum status queue_open_channel(struct queue *queue, struct channel *channel, con
                                struct error *err) {
     bool is_watch = channel == &queue->watch;
     bool is_effect = channel != &queue->ledger && channel != &queue->duty && !is_watch;
+    bool pooled = queue->pooled && !(is_watch && queue->watch_url != NULL);
     struct conn_options options = {
-        .url = is_watch ? queue->watch_url : queue->url,
+        .url = is_watch && queue->watch_url != NULL ? queue->watch_url : queue->url,
         .role = role,
-        .listen = is_watch ? "pgstage" : NULL,
-        .settings = is_effect ? effect_settings : own_settings,
+        .listen = is_watch && !pooled ? "pgstage" : NULL,
+        .settings = settings_of(is_effect, pooled),
+        .pooled = pooled,
         .connect_timeout_ms = queue->connect_timeout_ms,
         .request_timeout_ms = is_effect ? 0 : queue->request_timeout_ms,
         .clock = &queue->clock,
@@ -167,8 +179,8 @@ static struct queue *allocate(uv_loop_t *loop, const struct queue_options *optio
     queue->loop = loop;
     list_init(&queue->channels);
     queue->url = mem_copy_string(options->url);
-    queue->watch_url =
-        mem_copy_string(options->watch_url != NULL ? options->watch_url : options->url);
+    queue->watch_url = mem_copy_string(options->watch_url);
+    queue->pooled = options->pooled;
     queue->request_timeout_ms =
         options->request_timeout_ms > 0 ? options->request_timeout_ms : REQUEST_TIMEOUT_MS;
     queue->connect_timeout_ms = options->connect_timeout_ms;

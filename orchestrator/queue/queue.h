@@ -29,7 +29,8 @@ struct queue; /* opaque */
 
 struct queue_options {
     const char *url;       /* conninfo or URI; "" takes libpq's environment */
-    const char *watch_url; /* of the watch connection, when `url` leads to a pooler; NULL: `url` */
+    const char *watch_url; /* of the watch connection; never a pooler. NULL: `url` */
+    bool pooled; /* `url` leads to a pooler in transaction mode: without a watch_url nothing listens, and nodes poll */
     int lane_count;        /* effect connections at most */
     int64_t request_timeout_ms; /* an unanswered request takes its connection down; 0: 30 s.
                                    Effects: see store.h */

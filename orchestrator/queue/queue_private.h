@@ -77,7 +77,8 @@ struct peers_call {
 
 struct queue {
     uv_loop_t *loop;
-    char *url, *watch_url;
+    char *url, *watch_url; /* watch_url NULL: the same */
+    bool pooled;
     int64_t request_timeout_ms, connect_timeout_ms;
     struct clock_ops clock;
     struct random_ops random;

@@ -27,6 +27,22 @@ without_a_cluster() {
     return "$status"
 }
 
+# Packages of daemons (pgbouncer) would start them as a service: nothing is started while we install. What an administrator
+# has set there stays.
+without_services() {
+    local policy=/usr/sbin/policy-rc.d
+    if [ -e "$policy" ]; then
+        "$@"
+        return
+    fi
+    printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
+    as_root chmod 755 "$policy"
+    local status=0
+    "$@" || status=$?
+    as_root rm -f "$policy"
+    return "$status"
+}
+
 install_packages() {
     local missing=() package
     for package in "$@"; do
@@ -43,7 +59,7 @@ install_packages() {
     local log
     log=$(mktemp)
     if ! { as_root env DEBIAN_FRONTEND=noninteractive apt-get update -q &&
-           without_a_cluster as_root env DEBIAN_FRONTEND=noninteractive \
+           without_services without_a_cluster as_root env DEBIAN_FRONTEND=noninteractive \
                apt-get install -y -q --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
         tail -n 20 "$log" >&2
         rm -f "$log"
@@ -55,6 +71,7 @@ install_packages() {
 BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libpq-dev libuv1-dev libyaml-dev libjansson-dev
                 postgresql-15 postgresql-client-15)
 LIBRARY_PACKAGES=(libpoppler-glib-dev libxml2-dev)
+TEST_PACKAGES=(libcriterion-dev pgbouncer)
 
 # What the quickstart reads when it is given no folder: a manual in HTML, and papers in PDF and plain text.
 DOCUMENT_PACKAGES=(postgresql-doc-15 libtasn1-doc shared-mime-info developers-reference)

@@ -32,7 +32,8 @@ static void forget_environment(void) {
                                         "PGPASSFILE",
                                         "PGSSLMODE",
                                         "PGTARGETSESSIONATTRS",
-                                        "PGSTAGE_DATABASE_URL"};
+                                        "PGSTAGE_DATABASE_URL",
+                                        "PGSTAGE_LISTEN_DATABASE_URL"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         unsetenv(names[i]);
     }
