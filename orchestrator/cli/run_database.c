@@ -3,12 +3,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/log.h"
 #include "db/pooler.h"
 #include "sql/statements.h"
 
-enum { FIXED_CONNECTIONS = 3, HANDLER_LANES = 2 };
+enum { FIXED_CONNECTIONS = 3, HANDLER_LANES = 2, SKEW_MS = 5000 };
 enum { ROOM_ALLOWED, ROOM_FREE };
 
 /* ---- the way ---- */
@@ -34,6 +35,22 @@ static enum status find_way(struct session *session, struct node_options *option
     return status;
 }
 
+/* Everything that is stored and compared is the database's time; what is not are the times of log lines. */
+static void note_skew(struct session *session) {
+    struct db_result *result = NULL;
+    struct timespec here;
+    if (sync_run(session->db, NULL, sql_clock_ms.text, 0, NULL, &result, NULL) != STATUS_OK) {
+        return;
+    }
+    clock_gettime(CLOCK_REALTIME, &here);
+    int64_t ahead_ms = db_int64(result, 0, 0) - ((int64_t)here.tv_sec * 1000 + here.tv_nsec / 1000000);
+    sync_result_free(result);
+    if (ahead_ms > SKEW_MS || ahead_ms < -SKEW_MS) {
+        log_event(LOG_WARN, "clock.skew", "database_ahead_ms=%" PRId64 " hint=%s", ahead_ms,
+                  log_text("log lines have this host's time; all else goes by the database's"));
+    }
+}
+
 enum exit_status run_find_way(const struct args *args, struct session *session, struct node_options *options) {
     options->url = session->database.url;
     options->listen_url = listen_url(args);
@@ -42,6 +59,7 @@ enum exit_status run_find_way(const struct args *args, struct session *session, 
     if (status != STATUS_OK) {
         return report_error(&err);
     }
+    note_skew(session);
     if (options->pooled) {
         log_event(LOG_INFO, "pooler.transactions", "statements=unnamed notify=%s",
                   options->listen_url != NULL ? "listen-database" : "off");

@@ -1,5 +1,6 @@
-/* sync.c - blocking libpq. Statements are prepared under their name at their first use, unless a pooler stands between:
- * then the next transaction may have another session, which knows nothing of them.
+/* sync.c - blocking libpq. Statements are prepared under their name at their first use, and the role's time-outs are put
+ * aside; unless a pooler stands between: then the next transaction may have another session, which knows nothing of
+ * either, and this one may be given to somebody else.
  */
 #include "db/sync.h"
 
@@ -17,7 +18,7 @@
 
 struct db_sync {
     PGconn *pg;
-    enum { SESSION_UNKNOWN, SESSION_OWN, SESSION_POOLED } session;
+    bool has_own_session;
     char **prepared;
     size_t prepared_count;
 };
@@ -25,6 +26,29 @@ struct db_sync {
 static void on_notice(void *context, const PGresult *notice) {
     (void)context;
     (void)notice; /* libpq's default would write to standard error */
+}
+
+/* A pooler makes up the number that its client would cancel requests with: the session is nobody's then, and left alone.
+ * Commands wait as long as their work takes, whatever time-outs the role has; who is in a hurry has Ctrl-C. */
+static enum status settle_session(PGconn *pg, bool *is_own, struct error *err) {
+    char *sql = mem_format("select case when pg_catalog.pg_backend_pid() = %d then"
+                           " pg_catalog.set_config('statement_timeout', '0', false)"
+                           " || pg_catalog.set_config('lock_timeout', '0', false)"
+                           " || pg_catalog.set_config('idle_in_transaction_session_timeout', '0', false)"
+                           " || pg_catalog.set_config('idle_session_timeout', '0', false) end",
+                           PQbackendPID(pg));
+    PGresult *result = PQexec(pg, sql);
+    enum status code = STATUS_OK;
+    if (PQntuples(result) == 1) {
+        *is_own = PQgetisnull(result, 0, 0) == 0;
+    } else if (PQstatus(pg) == CONNECTION_OK) {
+        code = pq_error_of_result(err, result, NULL);
+    } else {
+        code = pq_error_of_connection(err, STATUS_UNAVAILABLE, pg);
+    }
+    PQclear(result);
+    free(sql);
+    return code;
 }
 
 enum status sync_open(const char *url, const char *role, struct db_sync **db, struct error *err) {
@@ -43,8 +67,15 @@ enum status sync_open(const char *url, const char *role, struct db_sync **db, st
         return code;
     }
     PQsetNoticeReceiver(pg, on_notice, NULL);
+    bool has_own_session = false;
+    code = settle_session(pg, &has_own_session, err);
+    if (code != STATUS_OK) {
+        PQfinish(pg);
+        return code;
+    }
     *db = mem_alloc(sizeof **db);
     (*db)->pg = pg;
+    (*db)->has_own_session = has_own_session;
     return STATUS_OK;
 }
 
@@ -110,15 +141,8 @@ static enum status take(struct db_sync *db, PGresult *pq, bool committing,
     return code;
 }
 
-/* A pooler makes up the number that a client would cancel its requests with. */
-bool sync_has_own_session(struct db_sync *db) {
-    if (db->session == SESSION_UNKNOWN) {
-        PGresult *result = PQexec(db->pg, "select pg_catalog.pg_backend_pid()");
-        bool own = PQntuples(result) == 1 && strtol(PQgetvalue(result, 0, 0), NULL, 10) == PQbackendPID(db->pg);
-        db->session = own ? SESSION_OWN : SESSION_POOLED;
-        PQclear(result);
-    }
-    return db->session == SESSION_OWN;
+bool sync_has_own_session(const struct db_sync *db) {
+    return db->has_own_session;
 }
 
 static enum status prepare(struct db_sync *db, const char *name, const char *text,
@@ -159,7 +183,7 @@ static PGresult *execute(struct db_sync *db, const char *name, const char *text,
 enum status sync_run(struct db_sync *db, const char *name, const char *text, int param_count,
                      const struct db_param *params, struct db_result **result, struct error *err) {
     enum status code = check_alive(db, err);
-    if (code == STATUS_OK && name != NULL && !sync_has_own_session(db)) {
+    if (code == STATUS_OK && !db->has_own_session) {
         name = NULL;
     }
     if (code == STATUS_OK && name != NULL) {

@@ -13,8 +13,7 @@ struct db_sync; /* opaque */
 
 enum status sync_open(const char *url, const char *role, struct db_sync **db, struct error *err) MUST_CHECK;
 void sync_close(struct db_sync *db);
-/* False: a pooler stands between. Asks the server at the first call. */
-bool sync_has_own_session(struct db_sync *db);
+bool sync_has_own_session(const struct db_sync *db); /* false: a pooler stands between */
 
 /* One statement; `name` as in conn.h. Ownership: *result is freed with sync_result_free; may be NULL when not wanted. */
 enum status sync_run(struct db_sync *db, const char *name, const char *text, int param_count,

@@ -8,6 +8,9 @@
 #include "base/log.h"
 #include "node/private.h"
 
+/* With what ticks and connections say, no more than ten a minute while a server refuses everything. */
+enum { START_LINES_PER_MINUTE = 3 };
+
 /* From here to the end of the lease there is time to kill, reap and forget. */
 static int64_t margin_ms(const struct node *node) {
     return node->options.lease_ms / 5;
@@ -81,7 +84,11 @@ static void on_started(void *context, const struct store_start_answer *answer) {
     struct lease *lease = &node->lease;
     int64_t now = node_now(node);
     if (answer->code != STATUS_OK) {
-        log_event(LOG_WARN, "node.start", "reason=%s", log_text(answer->error.text));
+        if (log_limit_allows(&lease->start_limit, START_LINES_PER_MINUTE, now)) {
+            log_event(LOG_WARN, "node.start", "reason=%s suppressed=%d", log_text(answer->error.text),
+                      lease->start_limit.suppressed);
+            lease->start_limit.suppressed = 0;
+        }
         lease->state = LEASE_NONE;
         lease->retry_ms = now + 500;
         node_changed(node);

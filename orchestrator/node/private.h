@@ -10,6 +10,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/log.h"
 #include "base/map.h"
 #include "node/host.h"
 #include "node/node.h"
@@ -33,6 +34,7 @@ struct lease {
     int64_t dead[16]; /* identities of this process that have ended: freed at once, nobody need wait for their lease */
     int dead_count;
     bool ending_dead; /* asked of the store, at a stop */
+    struct log_limit start_limit;
 };
 
 struct duties {

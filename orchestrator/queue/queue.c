@@ -20,9 +20,9 @@ enum { REQUEST_TIMEOUT_MS = 30000 };
     " set_config('client_connection_check_interval', '5s', " LOCAL "),"                                                       \
     " set_config('DateStyle', 'ISO, YMD', " LOCAL "), set_config('TimeZone', 'UTC', " LOCAL "),"                              \
     " set_config('search_path', 'pg_catalog', " LOCAL "), set_config('jit', 'off', " LOCAL ")"
-/* Effects keep the user's own settings but for these; effect_begin sets the time-outs of each. */
+/* Effects keep the user's own settings but for these; effect_begin sets the statement time-out of each. */
 #define EFFECT_SETTINGS(LOCAL)                                                                                                 \
-    "select set_config('client_connection_check_interval', '5s', " LOCAL "),"                                                 \
+    "select set_config('statement_timeout', '0', " LOCAL "), set_config('client_connection_check_interval', '5s', " LOCAL "),"  \
     " case when current_setting('transaction_timeout', true) is not null"                                                     \
     " then set_config('transaction_timeout', '0', " LOCAL ") end"
 /* What only a session has. */

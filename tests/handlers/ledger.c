@@ -56,6 +56,9 @@ static pgstage_result by_payload(pgstage_task *task, void *state) {
     if (strcmp(what, "crash_segv") == 0) {
         raise(SIGSEGV);
     }
+    if (strcmp(what, "retry") == 0) {
+        return pgstage_retry(task, "not yet");
+    }
     if (strcmp(what, "exit0") == 0) {
         exit(0);
     }

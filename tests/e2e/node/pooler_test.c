@@ -80,7 +80,7 @@ Test(pooler, c40_two_sessions_in_transaction_mode_serve_two_nodes_of_which_one_d
     cr_expect(says("by polling", "status"));
     expect_log(1, "pooler.transactions statements=unnamed notify=off", true);
     expect_log(1, "pooler.polling", true);
-    expect_log(1, "ERROR", false);
+    expect_log(1, " error ", false);
     kill(rig.nodes[1], SIGTERM);
     cr_expect_eq(rig_wait(&rig, 1), 0);
     cr_expect_eq(rig_number(&rig, "select count(*) from pg_locks where locktype = 'advisory'"), 0);
