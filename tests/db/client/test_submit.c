@@ -77,6 +77,20 @@ Test(submit, an_open_transaction_holds_up_its_own_document_only) {
     cr_expect_eq(producer_claim(), 2);
 }
 
+/* C28: what is committed late, with an older or an equal stamp, is found all the same: nothing remembers how far it has
+ * looked, each document is compared with itself. */
+Test(submit, c28_a_late_commit_is_not_overlooked) {
+    producer_exec("insert into pgstage.node (id, host, lock_path, pid, lease_until) values (1, 'h', '/l', 1, now() + '1h')");
+    expect_state("select pgstage.submit('p', k, null, '2026-01-01 10:00') from unnest('{a,b,c}'::text[]) k", "");
+    cr_expect_eq(producer_claim(), 3);
+    producer_exec("update pgstage.task set status = 'done', done_version = version");
+    expect_state("begin; select pgstage.submit('p', 'a', '{}', '2026-01-01 10:01')", "");
+    producer_exec("select pgstage.submit('p', 'b', '{}', '2026-01-01 10:05')");
+    cr_expect_eq(producer_claim(), 1);
+    expect_state("commit; select pgstage.submit('p', 'c', '{}', '2026-01-01 10:05')", "");
+    cr_expect_eq(producer_claim(), 2);
+}
+
 /* C59: one wake-up a statement at most, and no name in it, so that nothing is too long for it. */
 Test(submit, c59_wakes_once_and_with_nothing_in_it) {
     char *key = mem_alloc(1025);
