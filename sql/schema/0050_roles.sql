@@ -16,9 +16,18 @@ as $$
                     where n.nspname = 'pgstage' and r.oid = a.grantee and r.rolname = $1 and a.privilege_type = 'USAGE')
 $$;
 
+-- Roles that have all these privileges on the task table without owning it, as a list for GRANT; null when there are none.
+create function pgstage.settle_hands(privileges text[]) returns text language sql stable
+as $$
+    select pg_catalog.string_agg(case when x.grantee = 0 then 'public' else x.grantee::pg_catalog.regrole::text end, ', ')
+      from (select a.grantee from pg_catalog.pg_class c, pg_catalog.aclexplode(c.relacl) a
+             where c.oid = 'pgstage.task'::pg_catalog.regclass and a.privilege_type = any($1) and a.grantee <> c.relowner
+             group by a.grantee having count(distinct a.privilege_type) = pg_catalog.cardinality($1)) x
+$$;
+
 -- Who may call what. The submit functions run with their owner's rights, with a fixed search_path; so nobody may call a
--- function merely because it is there. A role that may read and write the task table keeps the functions: it was given
--- the tables by hand, and what it can do with them is no less.
+-- function merely because it is there. A role that may read and write the task table keeps the functions, and one that may
+-- read it those that read: they were given the tables by hand, and what they can do with them is no less.
 --
 -- SQL functions get no search_path of their own: with one they could not be inlined, and claim and complete depend on
 -- that. They are called from sessions and functions whose search_path is fixed.
@@ -26,16 +35,12 @@ create function pgstage.settle_functions() returns void language plpgsql
 as $$
 declare
     item record;
-    hands text;
+    writers text := pgstage.settle_hands('{SELECT,INSERT,UPDATE}');
+    readers text := pgstage.settle_hands('{SELECT}');
 begin
-    select string_agg(case when x.grantee = 0 then 'public' else x.grantee::regrole::text end, ', ') into hands
-      from (select a.grantee from pg_class c, aclexplode(c.relacl) a
-             where c.oid = 'pgstage.task'::regclass and a.privilege_type in ('SELECT', 'INSERT', 'UPDATE')
-               and a.grantee <> c.relowner
-             group by a.grantee having count(distinct a.privilege_type) = 3) x;
     for item in
         select p.oid::regprocedure as name, p.proname in ('submit', 'submit_set') as submits,
-               p.proname in ('settle_rights', 'settle_functions', 'settle_tables', 'make_roles') as administers,
+               p.proname in ('settle_rights', 'settle_functions', 'settle_tables', 'settle_hands', 'make_roles') as administers,
                p.proname = 'now' as tells_time, p.provolatile <> 'v' and not p.prosecdef as only_reads,
                l.lanname = 'plpgsql'
                and not exists (select from unnest(p.proconfig) c where c like 'search_path=%') as loose
@@ -49,8 +54,11 @@ begin
             execute format('alter function %s security definer', item.name);
         end if;
         execute format('revoke execute on function %s from public', item.name);
-        if hands is not null and not item.administers then
-            execute format('grant execute on function %s to %s', item.name, hands);
+        if writers is not null and not item.administers then
+            execute format('grant execute on function %s to %s', item.name, writers);
+        end if;
+        if readers is not null and item.only_reads and not item.administers then
+            execute format('grant execute on function %s to %s', item.name, readers);
         end if;
         if pgstage.has_role('pgstage_orchestrator') and not item.administers then
             execute format('grant execute on function %s to pgstage_orchestrator', item.name);
@@ -58,18 +66,21 @@ begin
         if pgstage.has_role('pgstage_enqueuer') and (item.submits or item.tells_time) then
             execute format('grant execute on function %s to pgstage_enqueuer', item.name);
         end if;
-        if pgstage.has_role('pgstage_viewer') and item.only_reads then
+        if pgstage.has_role('pgstage_viewer') and item.only_reads and not item.administers then
             execute format('grant execute on function %s to pgstage_viewer', item.name);
         end if;
     end loop;
 end
 $$;
 
--- Who may read and write what. A viewer sees no column that holds a document: they are named payload and value.
+-- Who may read and write what. A viewer sees no column that holds a document: they are named payload and value. A role that
+-- was given the task table by hand, to write and to delete, runs nodes: it gets the tables that are new.
 create function pgstage.settle_tables() returns void language plpgsql
 as $$
 declare
     item record;
+    runners text := concat_ws(', ', case when pgstage.has_role('pgstage_orchestrator') then 'pgstage_orchestrator' end,
+                              pgstage.settle_hands('{SELECT,INSERT,UPDATE,DELETE}'));
 begin
     for item in
         select c.oid::regclass as name, c.relname in ('pipeline', 'revision_stage', 'stage', 'schema_migration') as names,
@@ -82,9 +93,10 @@ begin
          where c.relnamespace = 'pgstage'::regnamespace and c.relkind in ('r', 'p', 'v') and pg_has_role(c.relowner, 'USAGE')
          group by c.oid
     loop
-        if pgstage.has_role('pgstage_orchestrator') then
-            execute format('grant %s on %s to pgstage_orchestrator',
-                           case when item.read_only then 'select' else 'select, insert, update, delete' end, item.name);
+        if runners <> '' then
+            execute format('grant %s on %s to %s',
+                           case when item.read_only then 'select' else 'select, insert, update, delete' end, item.name,
+                           runners);
         end if;
         if pgstage.has_role('pgstage_enqueuer') and item.names then
             execute format('grant select on %s to pgstage_enqueuer', item.name);

@@ -232,6 +232,29 @@ Test(roles, whoever_had_the_tables_keeps_the_functions) {
     EXPECT_ALLOWED(pg, "select * from pgstage.submit_set('p', '{a}', null, null, null, null, false)");
     EXPECT_DENIED(pg, "select pgstage.settle_rights()");
     PQfinish(pg);
+    /* One that runs nodes gets the tables that are new. */
+    char *runner = mem_format("create role node_%s; grant select, insert, update, delete on all tables in schema pgstage"
+                              " to node_%s; create table pgstage.new_one (n int); select pgstage.settle_rights()",
+                              pg_database_of(url), pg_database_of(url));
+    char *allowed = mem_format("select has_table_privilege('node_%s', 'pgstage.new_one', 'delete')::int"
+                               " - has_table_privilege('%s', 'pgstage.new_one', 'select')::int",
+                               pg_database_of(url), role);
+    pg_exec(url, runner);
+    cr_expect_eq(pg_int(url, allowed), 1);
+    free(allowed);
+    free(runner);
+    char *reader = mem_format("create role read_%s; grant usage on schema pgstage to read_%s;"
+                              " grant select on all tables in schema pgstage to read_%s; select pgstage.settle_rights();"
+                              " set session authorization read_%s; select pgstage.now(), pgstage.stage_order(1, 1)",
+                              pg_database_of(url), pg_database_of(url), pg_database_of(url), pg_database_of(url));
+    pg_exec(url, reader);
+    char *as_reader = mem_format("read_%s", pg_database_of(url));
+    pg = connect_as(url, as_reader);
+    EXPECT_ALLOWED(pg, sql_status_nodes.text);
+    EXPECT_DENIED(pg, "select * from pgstage.submit('p', 'k')");
+    PQfinish(pg);
+    free(as_reader);
+    free(reader);
     free(sql);
     free(role);
     free(url);
