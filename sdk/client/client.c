@@ -48,19 +48,34 @@ static enum pgstage_client_code code_of_sqlstate(const char *sqlstate) {
     return PGSTAGE_CLIENT_REFUSED;
 }
 
+/* A text that was cut off may end in the middle of a character of UTF-8. */
+static void cut_between_characters(char *text) {
+    size_t end = strlen(text);
+    while (end > 0 && ((unsigned char)text[end - 1] & 0xC0) == 0x80) {
+        end--;
+    }
+    if (end > 0 && ((unsigned char)text[end - 1] & 0x80) != 0) {
+        end--;
+    }
+    text[end] = '\0';
+}
+
 static enum pgstage_client_code set_error(struct call *call, enum pgstage_client_code code, size_t document,
                                           const char *text) {
     struct pgstage_client_error *error = &call->error;
     error->code = code;
     error->document = document;
-    snprintf(error->text, sizeof error->text, "%s", text);
+    int length = snprintf(error->text, sizeof error->text, "%s", text);
+    if (length >= (int)sizeof error->text) {
+        cut_between_characters(error->text);
+    }
     for (char *at = error->text; *at != '\0'; at++) {
         if (iscntrl((unsigned char)*at)) {
             *at = ' ';
         }
     }
-    for (size_t length = strlen(error->text); length > 0 && error->text[length - 1] == ' '; length--) {
-        error->text[length - 1] = '\0';
+    for (size_t end = strlen(error->text); end > 0 && error->text[end - 1] == ' '; end--) {
+        error->text[end - 1] = '\0';
     }
     return code;
 }

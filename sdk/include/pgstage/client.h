@@ -18,6 +18,7 @@
  * While your transaction is open, other work on the same documents waits for it; other documents do not.
  * Blocking: as long as PQexecParams does on this connection; what bounds that (statement_timeout, lock_timeout) is yours.
  * Ownership: everything given is borrowed for the call; nothing is kept, and nothing needs to be freed.
+ * Texts: in the encoding of the connection (client_encoding), both ways.
  * Thread rule: as libpq's: one thread at a time on a connection. There is no state outside of the connection.
  * Errors: functions return a code; `error`, when it is not NULL, says more. All outputs are set in either case.
  */
@@ -58,7 +59,7 @@ struct pgstage_client_error {
     enum pgstage_client_code code;
     char sqlstate[6]; /* "" when the server did not speak */
     size_t document;  /* index of the document that is wrong, or PGSTAGE_NO_DOCUMENT */
-    char text[512];   /* one line, UTF-8; never a payload or a password */
+    char text[512];   /* one line; never a payload or a password */
 };
 
 /* Zero is the default of every field. Fields are only ever appended. */

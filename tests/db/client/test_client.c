@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "pgstage/client.h"
 #include "producer.h"
 #include "support/pg.h"
@@ -132,6 +134,20 @@ Test(client, keys_are_checked_and_may_come_again) {
     EXPECT_CODE(pgstage_submit(producer, "p", &documents[3], NULL, NULL, &error), PGSTAGE_CLIENT_INVALID);
     cr_expect_eq(error.document, 0);
     free(long_key);
+}
+
+Test(client, a_long_message_is_cut_between_characters) {
+    struct buf stamp;
+    buf_init(&stamp, 4096);
+    buf_append_char(&stamp, 'x');
+    for (int i = 0; i < 400; i++) {
+        buf_append_string(&stamp, "ä");
+    }
+    struct pgstage_document document = {.key = "k", .updated_at = stamp.data};
+    EXPECT_CODE(pgstage_submit(producer, "p", &document, NULL, NULL, &error), PGSTAGE_CLIENT_INVALID);
+    cr_expect_gt(strlen(error.text), sizeof error.text - 4);
+    cr_expect(utf8_is_valid(error.text, strlen(error.text)), "%s", error.text);
+    buf_finish(&stamp);
 }
 
 Test(client, a_connection_that_cannot_be_used_is_left_alone) {

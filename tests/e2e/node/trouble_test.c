@@ -178,6 +178,26 @@ Test(trouble, c83_a_full_disk_stops_claims_costs_no_attempt_and_few_lines) {
     rmdir(place);
 }
 
+/* A server that refuses the very first thing, again and again. */
+Test(trouble, c83_a_full_disk_at_the_start_says_little_and_is_waited_for) {
+    apply();
+    pg_exec(rig.url, "create function full_disk() returns trigger language plpgsql as $$ begin"
+                     " raise 'no space left' using errcode = '53100'; end $$;"
+                     "create trigger full_disk before insert on pgstage.node for each row execute function full_disk()");
+    rig_submit(&rig, "doc", 10, "{}");
+    rig_start(&rig, 0, "--lease 5s");
+    rig_await_log(&rig, 0, "node.start reason=");
+    int64_t until = rig_now_ms() + 4000; /* eight tries */
+    while (rig_now_ms() < until) {
+        rig_pause();
+    }
+    char *log = rig_log(&rig, 0);
+    cr_expect_leq(count_lines(log, " error ") + count_lines(log, " warn "), 5, "%s", log);
+    free(log);
+    pg_exec(rig.url, "drop trigger full_disk on pgstage.node");
+    expect_all_done_once(10);
+}
+
 /* ---- connections and rights ----------------------------------------------------------------------------------------- */
 
 /* A role that may run nodes and nothing else of pgstage, with the tables of the pipeline's own SQL. */
