@@ -120,7 +120,7 @@ $$;
 
 -- Makes the roles that the server does not have, makes pgstage_owner the owner of the schema and of all that is in it, and
 -- gives the others their rights. Its caller owns the schema or is a superuser, and may make roles as far as they are
--- missing; it becomes a member of pgstage_owner.
+-- missing. It becomes a member of pgstage_owner, and so does who owned the tables before: a node that runs goes on.
 create function pgstage.make_roles() returns void language plpgsql
 as $$
 declare
@@ -145,7 +145,12 @@ begin
         alter schema pgstage owner to pgstage_owner;
     end if;
     for item in
-        select format('alter table %s owner to pgstage_owner', c.oid::regclass) as command
+        select format('grant pgstage_owner to %s', x.owner) as command
+          from (select distinct c.relowner::regrole as owner from pg_class c join pg_roles r on r.oid = c.relowner
+                 where c.relnamespace = 'pgstage'::regnamespace and not r.rolsuper
+                   and not pg_has_role(c.relowner, 'pgstage_owner', 'USAGE')) x
+        union all
+        select format('alter table %s owner to pgstage_owner', c.oid::regclass)
           from pg_class c
          where c.relnamespace = 'pgstage'::regnamespace and c.relkind in ('r', 'p', 'v')
            and c.relowner <> 'pgstage_owner'::regrole

@@ -1,6 +1,5 @@
 /* The C client: results and errors of each document, in the caller's transaction or without one. */
 #include <criterion/criterion.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -262,6 +262,22 @@ Test(roles, whoever_had_the_tables_keeps_the_functions) {
 
 /* ---- who migrates --------------------------------------------------------------------------------------------------- */
 
+/* Nodes that run as the role that made the schema go on when a superuser makes the roles. */
+Test(roles, the_owner_before_loses_nothing) {
+    char *url = pg_new_migrated_database(), *owner = mem_format("before_%s", pg_database_of(url));
+    char *sql = mem_format("create role %s; alter schema pgstage owner to %s; alter table pgstage.task owner to %s", owner, owner,
+                           owner);
+    pg_exec(url, sql);
+    make_roles(url);
+    PGconn *pg = connect_as(url, owner);
+    EXPECT_ALLOWED(pg, "update pgstage.task set priority = 1");
+    EXPECT_ALLOWED(pg, "delete from pgstage.node");
+    PQfinish(pg);
+    free(sql);
+    free(owner);
+    free(url);
+}
+
 /* A role that is no superuser makes the schema, then the roles, without a right on "public". */
 Test(roles, an_ordinary_role_migrates_and_makes_the_roles) {
     char *url = pg_new_database();
