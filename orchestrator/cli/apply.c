@@ -5,12 +5,14 @@
 
 static enum exit_status run_apply(const struct args *args) {
     struct definition definition;
-    enum exit_status status = definition_load(args->positional[0], &definition);
+    struct buf said;
+    buf_init(&said, SIZE_MAX);
+    enum exit_status status = definition_load(args->positional[0], &definition, &said);
     if (status == EXIT_OK) {
         struct session session;
         status = session_open(args, &session);
         if (status == EXIT_OK) {
-            status = definition_register(session.db, &definition, "apply");
+            status = definition_register(session.db, &definition, "apply", &said);
             session_close(&session);
         }
         if (status == EXIT_OK) {
@@ -18,7 +20,7 @@ static enum exit_status run_apply(const struct args *args) {
         }
     }
     definition_finish(&definition);
-    return status;
+    return definition_said(status, &said);
 }
 
 const struct command command_apply = {

@@ -6,16 +6,18 @@
 
 static enum exit_status check_one(const char *path, struct db_sync *db) {
     struct definition definition;
-    enum exit_status status = definition_load(path, &definition);
+    struct buf said;
+    buf_init(&said, SIZE_MAX);
+    enum exit_status status = definition_load(path, &definition, &said);
     if (status == EXIT_OK) {
         printf("%s: pipeline '%s', %d stage%s: ok\n", path, definition.def->name, definition.def->stage_count,
                definition.def->stage_count == 1 ? "" : "s");
         if (db != NULL) {
-            status = definition_compare(db, &definition);
+            status = definition_compare(db, &definition, &said);
         }
     }
     definition_finish(&definition);
-    return status;
+    return definition_said(status, &said);
 }
 
 static enum exit_status run_check(const struct args *args) {

@@ -39,6 +39,22 @@ bool args_has(const struct args *args, const char *name) {
     return args_get(args, name) != NULL;
 }
 
+static bool may_come_again(const struct option_spec *option) {
+    size_t length = option->value == NULL ? 0 : strlen(option->value);
+    return length >= 3 && strcmp(option->value + length - 3, "...") == 0;
+}
+
+const char *args_each(const struct args *args, const char *name, int *at) {
+    int index = option_index(args, name);
+    while (*at < args->given_count) {
+        int one = (*at)++;
+        if (args->given[one].option == index) {
+            return args->given[one].value;
+        }
+    }
+    return NULL;
+}
+
 enum exit_status usage_error(const struct args *args, const char *format, ...) {
     va_list list;
     va_start(list, format);
@@ -49,8 +65,7 @@ enum exit_status usage_error(const struct args *args, const char *format, ...) {
     return EXIT_WRONG;
 }
 
-enum exit_status report_error(const struct error *err) {
-    fprintf(stderr, "pgstage: %s\n", err->text);
+enum exit_status error_exit_status(const struct error *err) {
     switch (err->code) {
     case STATUS_OK:
         return EXIT_OK;
@@ -69,6 +84,11 @@ enum exit_status report_error(const struct error *err) {
         return EXIT_WRONG;
     }
     return EXIT_WRONG;
+}
+
+enum exit_status report_error(const struct error *err) {
+    fprintf(stderr, "pgstage: %s\n", err->text);
+    return error_exit_status(err);
 }
 
 static void print_help(const struct command *command) {
@@ -103,7 +123,13 @@ static void fill_options(const struct command *command, struct option options[AR
 static enum exit_status take_option(struct args *args, int code, char **argv, bool *help) {
     if (code >= CODE_FIRST_OPTION) {
         int index = code - CODE_FIRST_OPTION;
-        if (optarg != NULL && args->values[index] != NULL) {
+        if (may_come_again(&args->command->options[index])) {
+            if (args->given_count == ARGS_MAX_GIVEN) {
+                return usage_error(args, "--%s is given too often", args->command->options[index].name);
+            }
+            args->given[args->given_count].option = index;
+            args->given[args->given_count++].value = optarg;
+        } else if (optarg != NULL && args->values[index] != NULL) {
             return usage_error(args, "--%s is given twice", args->command->options[index].name);
         }
         args->values[code - CODE_FIRST_OPTION] = optarg == NULL ? "" : optarg;

@@ -18,15 +18,21 @@ enum exit_status { EXIT_OK = 0, EXIT_SOME_FAILED = 1, EXIT_WRONG = 2, EXIT_NO_DA
 /* One option a command takes; the table ends with a NULL name. Every command also takes --database, --home, --help. */
 struct option_spec {
     const char *name;  /* without the dashes */
-    const char *value; /* what it takes, for the usage line ("FILE"); NULL: a switch */
+    const char *value; /* what it takes, for the usage line ("FILE"); NULL: a switch; one that ends in "..." may be given
+                          again, and is read by args_each */
     const char *help;
 };
 
-enum { ARGS_MAX_OPTIONS = 24 };
+enum { ARGS_MAX_OPTIONS = 24, ARGS_MAX_GIVEN = 64 };
 
 struct args {
     const struct command *command;
     const char *values[ARGS_MAX_OPTIONS]; /* by position in the option table; "" for a switch that is set */
+    struct {
+        int option;
+        const char *value;
+    } given[ARGS_MAX_GIVEN]; /* options that may come again, in their order */
+    int given_count;
     const char *database, *home;
     int count; /* positional arguments */
     char **positional;
@@ -45,6 +51,8 @@ struct command {
 /* The value of an option; NULL when it was not given. The name must be in the command's table. */
 const char *args_get(const struct args *args, const char *name);
 bool args_has(const struct args *args, const char *name);
+/* The values of an option that may be given again, one by one: *at begins with 0. NULL: no more. */
+const char *args_each(const struct args *args, const char *name, int *at);
 
 /* Parses and runs; a mistake prints the usage line that matters and gives EXIT_WRONG. */
 enum exit_status command_run(const struct command *command, int argc, char **argv);
@@ -53,6 +61,9 @@ enum exit_status command_run(const struct command *command, int argc, char **arg
 enum exit_status usage_error(const struct args *args, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Prints an error where a person looks, and the exit status that its code means. */
 enum exit_status report_error(const struct error *err);
+
+/* The exit status alone. */
+enum exit_status error_exit_status(const struct error *err);
 
 /* Whole numbers, durations and so on from an option; a mistake is printed and gives false. */
 bool args_int(const struct args *args, const char *name, int64_t min, int64_t max, int64_t *value);

@@ -1,7 +1,11 @@
-/* definitions.h - loading pipeline files for a command, and registering them in the database. */
+/* definitions.h - loading pipeline files for a command or a node, and registering them in the database.
+ *
+ * What is wrong is appended to `said`, ready to print: whole lines. Thread rule: any thread, with a connection of its own.
+ */
 #ifndef CLI_DEFINITIONS_H
 #define CLI_DEFINITIONS_H
 
+#include "base/buf.h"
 #include "cli/command.h"
 #include "config/pipeline.h"
 #include "node/node.h"
@@ -9,19 +13,32 @@
 struct definition {
     struct pipeline_def *def; /* owned */
     int id, revision;
-    int *stage_ids; /* owned */
+    int *stage_ids;  /* owned */
+    bool *elsewhere; /* owned; one a stage: see serving.h */
+    bool is_older;   /* registering it found that it equals an earlier revision than the current one */
 };
 
-/* Loads a file; mistakes are printed. */
-enum exit_status definition_load(const char *path, struct definition *definition);
+/* Prints what was said on standard error, and empties it. Returns the status. */
+enum exit_status definition_said(enum exit_status status, struct buf *said);
+
+/* Loads a file. */
+enum exit_status definition_load(const char *path, struct definition *definition, struct buf *said);
 /* Whether an argument of `run` names a pipeline in the database rather than a file. */
 bool definition_is_name(const char *argument);
-/* Loads the current definition of a pipeline from the database. */
-enum exit_status definition_load_named(struct db_sync *db, const char *name, struct definition *definition);
-/* What registering would do, without doing it: printed. EXIT_REFUSED when `run` would refuse it. */
-enum exit_status definition_compare(struct db_sync *db, const struct definition *definition);
-/* mode: "run" or "apply". Says what it did on standard error; refused: EXIT_REFUSED. */
-enum exit_status definition_register(struct db_sync *db, struct definition *definition, const char *mode);
+/* Loads the current definition of a pipeline from the database, with its ids. Handlers are relative to the folder where its
+ * file lay, or, where there is no such folder, to that of `beside` (NULL: none). */
+enum exit_status definition_load_current(struct db_sync *db, const char *name, const char *beside,
+                                         struct definition *definition, struct buf *said);
+/* A copy that belongs to somebody else. */
+enum exit_status definition_copy(const struct node_pipeline *from, struct definition *definition, struct buf *said);
+/* Whether the shared objects of the stages that are served here can be read. */
+enum exit_status definition_check_handlers(const struct definition *definition, struct buf *said);
+/* What registering would do, without doing it: printed. EXIT_REFUSED when a choice is needed. */
+enum exit_status definition_compare(struct db_sync *db, const struct definition *definition, struct buf *said);
+/* mode: "run" or "apply". Refused: EXIT_REFUSED, and what can be done about it is said. */
+enum exit_status definition_register(struct db_sync *db, struct definition *definition, const char *mode,
+                                     struct buf *said);
+struct node_pipeline definition_for_node(const struct definition *definition); /* borrows */
 void definition_finish(struct definition *definition);
 
 #endif

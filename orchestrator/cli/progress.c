@@ -29,7 +29,7 @@ struct progress *progress_create(bool wanted) {
 /* Documents that have yet to pass a stage: those that stand at it or before it. */
 static void draw(struct progress *progress, const struct node_report *report) {
     if (progress->lines > 0) {
-        fprintf(stderr, "\033[%dA", progress->lines);
+        fprintf(stderr, "\033[%dA\033[J", progress->lines); /* a reload may have changed how many there are */
     }
     int64_t before = 0;
     for (int i = 0; i < report->stage_count; i++) {

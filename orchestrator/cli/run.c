@@ -10,10 +10,11 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/units.h"
-#include "cli/definitions.h"
 #include "cli/init.h"
 #include "cli/progress.h"
+#include "cli/reload.h"
 #include "cli/run_database.h"
+#include "cli/serving.h"
 #include "cli/stop_signal.h"
 
 /* pgstage-worker beside the program (a build tree), or where it is installed. */
@@ -37,48 +38,10 @@ static enum exit_status find_worker(char *path, size_t size) {
     return EXIT_WRONG;
 }
 
-static bool set_one_stage(const struct args *args, const char *setting, size_t length, struct definition *definitions,
-                          int count) {
-    const char *equals = memchr(setting, '=', length);
-    char number[16] = "", *end = NULL;
-    size_t name = equals == NULL ? 0 : (size_t)(equals - setting), digits = equals == NULL ? 0 : length - name - 1;
-    if (digits > 0 && digits < sizeof number) {
-        memcpy(number, equals + 1, digits);
-    }
-    long workers = strtol(number, &end, 10);
-    if (name == 0 || number[0] == '\0' || *end != '\0' || workers < 1 || workers > CONFIG_WORKERS_MAX) {
-        usage_error(args, "--stage wants NAME=WORKERS, from 1 to %d workers, not '%.*s'", CONFIG_WORKERS_MAX, (int)length,
-                    setting);
-        return false;
-    }
-    for (int i = 0; i < count; i++) {
-        struct stage_def *stages = (struct stage_def *)(uintptr_t)definitions[i].def->stages;
-        for (int s = 0; s < definitions[i].def->stage_count; s++) {
-            if (strlen(stages[s].name) == name && memcmp(stages[s].name, setting, name) == 0) {
-                stages[s].workers = (int)workers;
-                return true;
-            }
-        }
-    }
-    usage_error(args, "no stage is named '%.*s'", (int)name, setting);
-    return false;
-}
-
-static bool set_stage_workers(const struct args *args, struct definition *definitions, int count) {
-    for (const char *at = args_get(args, "stage"); at != NULL && *at != '\0';) {
-        size_t length = strcspn(at, ",");
-        if (!set_one_stage(args, at, length, definitions, count)) {
-            return false;
-        }
-        at += length + (at[length] == ',');
-    }
-    return true;
-}
-
 struct run_state {
-    struct definition *definitions;
-    int count;
-    struct node_pipeline *pipelines;
+    struct definition_set set;
+    bool *named; /* one an argument: it names a pipeline, not a file */
+    struct reload_source reload;
     struct session session;
     char worker[PATH_MAX];
     struct node_options options;
@@ -87,23 +50,28 @@ struct run_state {
 
 static enum exit_status load_files(const struct args *args, struct run_state *state) {
     enum exit_status worst = EXIT_OK;
-    state->count = args->count;
-    state->definitions = mem_alloc(sizeof *state->definitions * (size_t)(args->count + 1));
+    struct buf said;
+    buf_init(&said, SIZE_MAX);
+    definition_set_init(&state->set, args->count);
+    state->named = mem_alloc(sizeof *state->named * (size_t)(args->count + 1));
     for (int i = 0; i < args->count; i++) {
-        if (!definition_is_name(args->positional[i])) {
-            enum exit_status status = definition_load(args->positional[i], &state->definitions[i]);
+        state->named[i] = definition_is_name(args->positional[i]);
+        if (!state->named[i]) {
+            enum exit_status status = definition_load(args->positional[i], &state->set.definitions[i], &said);
             worst = status > worst ? status : worst;
         }
     }
-    return worst;
+    return definition_said(worst, &said);
 }
 
-static enum exit_status load_named(const struct args *args, struct run_state *state) {
+static enum exit_status load_named(const struct args *args, struct run_state *state, struct buf *said) {
     enum exit_status worst = EXIT_OK;
     for (int i = 0; i < args->count; i++) {
-        if (state->definitions[i].def == NULL) {
+        struct definition *definition = &state->set.definitions[i];
+        if (state->named[i]) {
+            definition_finish(definition); /* of an earlier try */
             enum exit_status status =
-                definition_load_named(state->session.db, args->positional[i], &state->definitions[i]);
+                definition_load_current(state->session.db, args->positional[i], NULL, definition, said);
             worst = status > worst ? status : worst;
         }
     }
@@ -111,9 +79,9 @@ static enum exit_status load_named(const struct args *args, struct run_state *st
 }
 
 static bool are_different(const struct args *args, const struct run_state *state) {
-    for (int i = 0; i < state->count; i++) {
+    for (int i = 0; i < state->set.count; i++) {
         for (int k = 0; k < i; k++) {
-            if (strcmp(state->definitions[i].def->name, state->definitions[k].def->name) == 0) {
+            if (strcmp(state->set.definitions[i].def->name, state->set.definitions[k].def->name) == 0) {
                 usage_error(args, "'%s' and '%s' are the same pipeline", args->positional[k], args->positional[i]);
                 return false;
             }
@@ -122,17 +90,59 @@ static bool are_different(const struct args *args, const struct run_state *state
     return true;
 }
 
-static enum exit_status register_all(struct run_state *state) {
-    free(state->pipelines); /* of an earlier try */
-    state->pipelines = mem_alloc(sizeof *state->pipelines * (size_t)(state->count + 1));
-    for (int i = 0; i < state->count; i++) {
-        struct definition *definition = &state->definitions[i];
-        enum exit_status status = definition_register(state->session.db, definition, "run");
+/* A node that would do nothing is a mistake in its options. */
+static bool serves_something(const struct args *args, struct run_state *state) {
+    size_t length = 0;
+    const char *unknown = serving_unknown(args, state->set.definitions, state->set.count, &length);
+    if (unknown != NULL) {
+        usage_error(args, "no stage is named '%.*s'", (int)length, unknown);
+        return false;
+    }
+    if (serving_settle(args, state->set.definitions, state->set.count) > 0) {
+        return true;
+    }
+    struct buf missing;
+    buf_init(&missing, SIZE_MAX);
+    for (int i = 0; i < state->set.count; i++) {
+        serving_missing_labels(args, &state->set.definitions[i], &missing);
+    }
+    usage_error(args, "this node would serve no stage%s%s", missing.length > 0 ? ": stages require " : "", missing.data);
+    buf_finish(&missing);
+    return false;
+}
+
+/* A file that was the current definition once: the node works under the one that is current now, if it can. */
+static enum exit_status take_current(const struct args *args, struct run_state *state, int index, struct buf *said) {
+    struct definition *definition = &state->set.definitions[index];
+    const char *file = args->positional[index];
+    int older = definition->revision;
+    struct buf why;
+    buf_init(&why, SIZE_MAX);
+    enum exit_status status = reload_take_current(args, state->session.db, file, definition, &why);
+    if (status == EXIT_OK) {
+        buf_append_format(said, "pgstage: %s: it equals revision %d; the current one, revision %d, is run instead. To make the "
+                          "file current again: pgstage apply %s\n", file, older, definition->revision, file);
+    } else if (status != EXIT_NO_DATABASE) {
+        buf_append(said, why.data, why.length);
+        buf_append_format(said, "pgstage: %s: it equals revision %d, and is run as that: the current one cannot be. To make the "
+                          "file current again: pgstage apply %s\n", file, older, file);
+        status = EXIT_OK;
+    }
+    buf_finish(&why);
+    return status;
+}
+
+static enum exit_status register_all(const struct args *args, struct run_state *state, struct buf *said) {
+    for (int i = 0; i < state->set.count; i++) {
+        struct definition *definition = &state->set.definitions[i];
+        enum exit_status status = definition_register(state->session.db, definition, "run", said);
+        if (status == EXIT_OK && definition->is_older) {
+            status = take_current(args, state, i, said);
+        }
         if (status != EXIT_OK) {
             return status;
         }
-        state->pipelines[i] =
-            (struct node_pipeline){definition->def, definition->id, definition->revision, definition->stage_ids};
+        state->set.pipelines[i] = definition_for_node(definition);
     }
     return EXIT_OK;
 }
@@ -141,6 +151,9 @@ static enum exit_status read_options(const struct args *args, struct run_state *
     struct node_options *options = &state->options;
     options->lease_ms = 30 * 1000;
     if (!args_duration(args, "lease", &options->lease_ms) || !args_duration(args, "grace", &options->drain_ms)) {
+        return EXIT_WRONG;
+    }
+    if (!serving_check(args)) {
         return EXIT_WRONG;
     }
     if (options->lease_ms < 300) {
@@ -172,14 +185,19 @@ static enum exit_status run_node(const struct args *args, struct run_state *stat
     buf_append_string(&locks, "/nodes");
     state->options.tend = state->session.database.cluster != NULL ? tend : NULL;
     state->options.tend_context = state->session.database.cluster;
-    state->options.pipeline_count = state->count;
-    state->options.pipelines = state->pipelines;
+    state->options.pipeline_count = state->set.count;
+    state->options.pipelines = state->set.pipelines;
     state->options.worker_program = state->worker;
     state->options.lock_folder = locks.data;
     state->progress = progress_create(args_has(args, "until-idle"));
     state->options.report = progress_report;
     state->options.context = state->progress;
     state->options.stop_was_asked = stop_was_asked;
+    state->options.reload_was_asked = reload_was_asked;
+    state->reload = (struct reload_source){args, state->named, state->session.database.url};
+    state->options.reload = reload_read;
+    state->options.release = reload_release;
+    state->options.reload_context = &state->reload;
     struct node_result result = {0};
     status = node_run(&state->options, &result, &err);
     buf_finish(&locks);
@@ -197,8 +215,8 @@ static enum exit_status run_node(const struct args *args, struct run_state *stat
                 result.stuck_reason);
     }
     if (status == STATUS_OK && state->options.until_idle) {
-        progress_summary(state->progress, result.done, result.failed, state->session.database.url, state->count,
-                         state->pipelines);
+        progress_summary(state->progress, result.done, result.failed, state->session.database.url,
+                         state->set.count, state->set.pipelines);
     }
     if (result.signalled && state->options.until_idle) {
         fprintf(stderr, "pgstage: stopped before all was done; the rest goes on at the next run\n");
@@ -208,14 +226,17 @@ static enum exit_status run_node(const struct args *args, struct run_state *stat
 }
 
 static enum exit_status register_definitions(const struct args *args, struct run_state *state) {
-    enum exit_status status = load_named(args, state);
-    if (status == EXIT_OK && (!are_different(args, state) || !set_stage_workers(args, state->definitions, state->count))) {
+    struct buf said;
+    buf_init(&said, SIZE_MAX);
+    enum exit_status status = load_named(args, state, &said);
+    if (status == EXIT_OK && (!are_different(args, state) || !serves_something(args, state))) {
         status = EXIT_WRONG;
     }
     if (status == EXIT_OK) {
-        status = run_check_room(&state->session, state->definitions, state->count, state->options.pooled);
+        status = run_check_room(&state->session, state->set.definitions, state->set.count, state->options.pooled);
     }
-    return status == EXIT_OK ? register_all(state) : status;
+    status = status == EXIT_OK ? register_all(args, state, &said) : status;
+    return definition_said(status, &said);
 }
 
 /* Connects and registers. A node that serves waits for its database as long as it takes, at its start as later. */
@@ -265,17 +286,16 @@ static enum exit_status run_run(const struct args *args) {
         }
         session_close(&state.session);
     }
-    for (int i = 0; i < state.count; i++) {
-        definition_finish(&state.definitions[i]);
-    }
-    free(state.definitions);
-    free(state.pipelines);
+    definition_set_finish(&state.set);
+    free(state.named);
     return status;
 }
 
 static const struct option_spec options[] = {
     {"until-idle", NULL, "end when nothing is left to do, with a summary"},
-    {"stage", "NAME=N,...", "workers of a stage, or of several"},
+    {"stage", "NAME=N,...", "workers of a stage, or of several; 0: this node does not serve it"},
+    {"only", "STAGE,...", "serve these stages only; also PIPELINE/STAGE"},
+    {"label", "NAME,...", "what stages may require of a node"},
     {"grace", "DURATION", "after the first signal, kill what still runs after that time"},
     {"lease", "DURATION", "how long the node may be silent before others take over (30s)"},
     {"listen-database", "URL", "where to LISTEN, when --database leads to a pooler in transaction mode"},
@@ -285,7 +305,8 @@ static const struct option_spec options[] = {
 
 const struct command command_run_pipelines = {
     .name = "run",
-    .usage = "FILE...|NAME... [--until-idle] [--stage NAME=N,...] [--grace D] [--lease D] [--log LEVEL] [--listen-database URL]",
+    .usage = "FILE...|NAME... [--until-idle] [--stage NAME=N,...] [--only STAGE,...] [--label NAME,...] [--grace D] "
+             "[--lease D] [--log LEVEL] [--listen-database URL]",
     .summary = "run pipelines",
     .options = options,
     .min_positional = 1,

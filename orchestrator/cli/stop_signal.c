@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <time.h>
 
-static volatile sig_atomic_t asked;
+static volatile sig_atomic_t asked, hung_up;
 
 static void on_signal(int number) {
     if (asked) {
@@ -14,11 +14,23 @@ static void on_signal(int number) {
     asked = 1;
 }
 
+static void on_hangup(int number) {
+    (void)number;
+    hung_up = 1;
+}
+
 void stop_listen(void) {
     struct sigaction action = {.sa_handler = on_signal};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    action.sa_handler = on_hangup;
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGHUP, &action, NULL);
+}
+
+bool reload_was_asked(void) {
+    return hung_up != 0;
 }
 
 bool stop_was_asked(void) {

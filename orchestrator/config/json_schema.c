@@ -102,6 +102,7 @@ static json_t *value_of(const struct config_key *key) {
     case TYPE_BACKOFF:
         return backoff_of();
     case TYPE_TEXTS:
+    case TYPE_LABELS:
     case TYPE_SQL:
         return text_or_list(key);
     case TYPE_HANDLER:

@@ -58,6 +58,8 @@ struct stage_def {
                               plain true/false/null or decimal numbers (JSON's forms), as in JSON; a key without a
                               value is a mistake */
     bool after_commit;     /* start only when the predecessor's result is committed */
+    const char *const *requires; /* labels that a node must have to serve it, NULL-terminated; NULL: none */
+    const char *renamed_from;    /* the name that the stage had before, or NULL */
 };
 
 struct source_def {
@@ -95,6 +97,9 @@ enum status pipeline_load(const char *path, struct pipeline_def **def, struct co
 enum status pipeline_parse(const char *path, const char *text, size_t length, struct pipeline_def **def,
                            struct config_report *report, struct error *err) MUST_CHECK;
 void pipeline_free(struct pipeline_def *def);
+
+/* Whether the text is a label of a node: letters, digits, '_', '-', '.', '='; 1 to 63 bytes. */
+bool config_is_label(const char *text);
 void config_report_finish(struct config_report *report);
 
 /* The JSON Schema (draft 2020-12) of a pipeline file, printed from the same table the loader uses. */

@@ -341,6 +341,7 @@ bool scalar_read(const struct config_key *key, const char *text, void *target, s
         return read_backoff(&reading, field);
     case TYPE_PATH:
     case TYPE_TEXTS:
+    case TYPE_LABELS:
     case TYPE_HANDLER:
     case TYPE_SQL:
     case TYPE_JSON:

@@ -90,6 +90,15 @@ const struct config_key config_keys[] = {
      .description = "Whether the stage starts only when its predecessor's result is committed. "
                     "For stages with effects outside the database."},
 
+    {.name = "requires", .levels = LEVEL_STAGE, .type = TYPE_LABELS, .low = 1, .high = 20,
+     FIELD(stage_def, requires),
+     .description = "Labels, one or a list: only nodes that were started with all of them "
+                    "(pgstage run --label NAME) serve the stage."},
+    {.name = "renamed_from", .levels = LEVEL_STAGE, .type = TYPE_NAME,
+     FIELD(stage_def, renamed_from),
+     .description = "The name that the stage had before: its tasks, outputs and pause stay with it. "
+                    "Without effect once it has its new name."},
+
     {.name = "attempts", .levels = LEVEL_RETRY, .type = TYPE_INTEGER, .fallback = "5",
      FIELD(stage_def, retry.attempts), .low = 1, .high = 10000,
      .description = "Runs at this stage before the task is failed; 1 for no retry."},

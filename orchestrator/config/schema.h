@@ -34,6 +34,7 @@ enum config_type {
     TYPE_BOOLEAN,  /* bool */
     TYPE_BACKOFF,  /* enum backoff_kind */
     TYPE_TEXTS,    /* const char *const *, NULL-terminated */
+    TYPE_LABELS,   /* the same, each a label */
     TYPE_HANDLER,  /* handler_file and handler_name of a stage */
     TYPE_SQL,      /* statements and statement_count of a stage */
     TYPE_JSON,     /* const char *, JSON text of a mapping */

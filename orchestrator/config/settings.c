@@ -7,8 +7,18 @@
 
 /* NULL: nothing to say. */
 static json_t *of_stage(const struct stage_def *stage) {
-    (void)stage;
-    return NULL;
+    json_t *requires = NULL;
+    for (int i = 0; stage->requires != NULL && stage->requires[i] != NULL; i++) {
+        requires = requires == NULL ? json_array() : requires;
+        REQUIRE(json_array_append_new(requires, json_string(stage->requires[i])) == 0);
+    }
+    json_t *settings = json_pack("{s:o*, s:s*}", "requires", requires, "renamed_from", stage->renamed_from);
+    REQUIRE(settings != NULL);
+    if (json_object_size(settings) == 0) {
+        json_decref(settings);
+        settings = NULL;
+    }
+    return settings;
 }
 
 static json_t *of_stages(const struct pipeline_def *def) {

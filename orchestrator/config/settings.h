@@ -2,6 +2,8 @@
  *
  * An object; a member is there only when the definition says something of it:
  *   "stages": {NAME: {...}} (settings of single stages)
+ *     "requires": [LABEL, ...]     for status: which nodes could serve it
+ *     "renamed_from": NAME         for pgstage.register
  * Thread rule: any thread; pure.
  */
 #ifndef CONFIG_SETTINGS_H

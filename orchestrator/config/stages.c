@@ -71,12 +71,33 @@ static void check_unique(struct loader *loader, const struct stage_def *stages,
     }
 }
 
+/* What a stage was called before must be the name of no stage now, and of one stage only. */
+static void check_renamed(struct loader *loader, const struct stage_def *stages,
+                          const struct tree_node *const *olds, int count) {
+    for (int i = 0; i < count; i++) {
+        const char *old = stages[i].renamed_from;
+        for (int k = 0; old != NULL && k < count; k++) {
+            if (stages[k].name != NULL && strcmp(stages[k].name, old) == 0) {
+                mistake_add(loader->mistakes, olds[i]->at, "it names a stage that is no more",
+                            "'renamed_from': %s is a stage of this file",
+                            mistake_quote(loader->scratch, old));
+            } else if (k < i && stages[k].renamed_from != NULL &&
+                       strcmp(stages[k].renamed_from, old) == 0) {
+                mistake_add(loader->mistakes, olds[i]->at, NULL,
+                            "two stages cannot both have been %s, the first is at %s:%d:%d",
+                            mistake_quote(loader->scratch, old), loader->source->name,
+                            olds[k]->at.line, olds[k]->at.column);
+            }
+        }
+    }
+}
+
 void stages_read(struct loader *loader, const struct tree_node *list) {
     if (list->count == 0) {
         mistake_add(loader->mistakes, list->at, NULL, "'stages' must have at least one stage");
         return;
     }
-    const struct tree_node *names[CONFIG_STAGES_MAX];
+    const struct tree_node *names[CONFIG_STAGES_MAX], *olds[CONFIG_STAGES_MAX];
     struct stage_def *stages = arena_alloc(&loader->def->arena, CONFIG_STAGES_MAX * sizeof *stages);
     int count = 0;
     for (const struct tree_node *node = list->first; node != NULL; node = node->next) {
@@ -87,6 +108,7 @@ void stages_read(struct loader *loader, const struct tree_node *list) {
         }
         if (node->kind == TREE_MAPPING) {
             names[count] = tree_get(node, "name");
+            olds[count] = tree_get(node, "renamed_from");
             read_stage(loader, node, count + 1, &stages[count]);
             check_unique(loader, stages, names, count);
             count++;
@@ -97,6 +119,7 @@ void stages_read(struct loader *loader, const struct tree_node *list) {
                                                 : mistake_quote(loader->scratch, node->text));
         }
     }
+    check_renamed(loader, stages, olds, count);
     loader->def->stages = stages;
     loader->def->stage_count = count;
 }

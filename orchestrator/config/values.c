@@ -59,11 +59,21 @@ void values_read_texts(struct loader *loader, const struct config_key *key,
          entry = next_entry(node, entry)) {
         const char *text =
             is_text(loader, key, entry != node, entry) ? expand_environment(loader, entry) : NULL;
-        if (text != NULL) {
+        if (text != NULL && key->type == TYPE_LABELS && !config_is_label(text)) {
+            mistake_add(loader->mistakes, entry->at, "letters, digits, '_', '-', '.' and '=', at most 63",
+                        "an entry of '%s' must be a label, not %s", key->name, mistake_quote(loader->scratch, text));
+        } else if (text != NULL) {
             texts[count++] = text;
         }
     }
     *(const char *const **)(void *)((char *)target + key->offset) = texts;
+}
+
+bool config_is_label(const char *text) {
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.=";
+    size_t length = strlen(text);
+    return length >= 1 && length <= CONFIG_NAME_MAX && strspn(text, letters) == length;
 }
 
 /* ---- handler: FILE.so:NAME ------------------------------------------------------------------ */

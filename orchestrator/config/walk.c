@@ -105,7 +105,7 @@ static bool has_kind(struct loader *loader, const struct config_key *key,
                      const struct tree_node *node) {
     enum tree_kind wanted = TREE_TEXT;
     const char *name = "one value";
-    if (key->type == TYPE_TEXTS || key->type == TYPE_SQL || key->type == TYPE_JSON) {
+    if (key->type == TYPE_TEXTS || key->type == TYPE_LABELS || key->type == TYPE_SQL || key->type == TYPE_JSON) {
         return true;
     } else if (key->type == TYPE_MAPPING) {
         wanted = TREE_MAPPING;
@@ -145,6 +145,7 @@ static void read_value(struct loader *loader, const struct config_key *key,
         read_path(loader, key, node, target);
         break;
     case TYPE_TEXTS:
+    case TYPE_LABELS:
         values_read_texts(loader, key, node, target);
         break;
     case TYPE_HANDLER:

@@ -23,10 +23,13 @@ static int64_t open_here(struct node *node, const struct store_watch_answer *ans
             node->open[k] = state->open;
             struct scheduler_stage_report report;
             scheduler_report(node->scheduler, k, &report);
+            if (report.elsewhere) {
+                continue;
+            }
             if (report.parked != NULL || state->paused) {
                 *stuck += state->open;
-                if (state->open > 0 && node->result->stuck_reason[0] == '\0') {
-                    snprintf(node->result->stuck_reason, sizeof node->result->stuck_reason, "stage '%s' is %s%s",
+                if (state->open > 0 && node->process->result->stuck_reason[0] == '\0') {
+                    snprintf(node->process->result->stuck_reason, sizeof node->process->result->stuck_reason, "stage '%s' is %s%s",
                              report.stage, report.parked != NULL ? "parked: " : "paused",
                              report.parked != NULL ? report.parked : "");
                 }
@@ -44,10 +47,11 @@ static void on_watch(void *context, const struct store_watch_answer *answer) {
     duties->watch_in_flight = false;
     if (answer->code == STATUS_OK) {
         scheduler_stage_states(node->scheduler, answer->stage_count, answer->stages);
+        reload_see_revisions(node, answer->stage_count, answer->stages);
         int64_t stuck = 0, open = open_here(node, answer, &stuck);
         if (duties->idle_candidate && open == 0 && scheduler_is_dry(node->scheduler) && sources_scanned(node)) {
-            node->result->stuck = stuck;
-            node_stop(node, "idle");
+            node->process->result->stuck = stuck;
+            process_idle(node);
         }
     }
     duties->idle_candidate = false;
@@ -118,7 +122,7 @@ static void on_end(void *context, const struct store_done_answer *answer) {
     struct node *node = context;
     node->duties.end_in_flight = false;
     if (answer->code != STATUS_OK) {
-        node->result->unclean = true;
+        node->process->result->unclean = true;
     }
     node->lease.state = LEASE_NONE;
     node_changed(node);

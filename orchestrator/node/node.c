@@ -1,8 +1,7 @@
-/* node.c - the loop: every event marks the node as changed; a turn then lets each duty do what it can.
+/* node.c - one identity at work: every event marks the node as changed; a turn then lets each duty do what it can.
  *
- * Duties of a turn, in order: lease, sources, scheduler, watch and leadership, stop, report.
+ * Duties of a turn, in order: lease, sources, scheduler, watch and leadership, stop, report, reload.
  */
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,52 +35,46 @@ void node_changed(void *context) {
     }
 }
 
-void node_stop(struct node *node, const char *why) {
-    if (node->state != NODE_UP) {
-        return;
+static void drain(struct node *node, const char *why) {
+    if (node->state == NODE_UP) {
+        log_event(LOG_INFO, "node.draining", "node=%lld reason=%s", (long long)node->lease.node, log_text(why));
+        node->state = NODE_DRAINING;
+        scheduler_drain(node->scheduler);
     }
-    log_event(LOG_INFO, "node.draining", "reason=%s", log_text(why));
-    node->state = NODE_DRAINING;
-    if (node->options.drain_ms > 0) {
-        node->kill_at_ms = node_now(node) + node->options.drain_ms;
-    }
-    scheduler_drain(node->scheduler);
 }
 
-static void node_kill(struct node *node) {
+void node_stop(struct node *node, const char *why) {
+    drain(node, why);
+    if (node->options.drain_ms > 0 && node->kill_at_ms == 0) {
+        node->kill_at_ms = node_now(node) + node->options.drain_ms;
+    }
+    node_changed(node);
+}
+
+void node_retire(struct node *node) {
+    drain(node, "its successor is up");
+    node_changed(node);
+}
+
+void node_kill(struct node *node) {
     if (node->give_up_ms != 0 || node->state > NODE_DRAINING) {
         return;
     }
     log_event(LOG_INFO, "node.killing", "pid=%d", (int)uv_os_getpid());
     node->give_up_ms = node_now(node) + KILL_GIVE_UP_MS;
     scheduler_kill(node->scheduler);
-}
-
-static void stop_by_signal(struct node *node, const char *which) {
-    node->result->signalled = node->state == NODE_UP;
-    node->stop_signalled = true;
-    node_stop(node, which);
-}
-
-static void on_signal(uv_signal_t *handle, int number) {
-    struct node *node = handle->data;
-    if (node->stop_signalled) {
-        node_kill(node);
-    } else {
-        stop_by_signal(node, number == SIGINT ? "SIGINT" : "SIGTERM");
-    }
     node_changed(node);
 }
 
 static void on_down(void *context) {
     struct node *node = context;
-    node->tend.away = true;
+    node->away = true;
     node_changed(node);
 }
 
 static void on_ready(void *context) {
     struct node *node = context;
-    node->tend.away = false;
+    node->away = false;
     scheduler_store_ready(node->scheduler);
 }
 
@@ -113,11 +106,39 @@ static void on_workers_closed(void *context) {
     node_changed(node);
 }
 
+/* Also of a node whose parts were made in part only. */
 static void close_everything(struct node *node) {
     node->state = NODE_CLOSING;
-    scheduler_totals(node->scheduler, &node->result->done, &node->result->failed);
-    scheduler_close(node->scheduler, on_scheduler_closed, node);
-    queue_close(node->queue, on_queue_closed, node);
+    node->scheduler_closed = node->scheduler == NULL;
+    node->queue_closed = node->queue == NULL;
+    node->workers_closed = node->workers == NULL;
+    if (node->scheduler != NULL) {
+        int64_t done = 0, failed = 0;
+        scheduler_totals(node->scheduler, &done, &failed);
+        node->process->result->done += done;
+        node->process->result->failed += failed;
+        scheduler_close(node->scheduler, on_scheduler_closed, node);
+    }
+    if (node->queue != NULL) {
+        queue_close(node->queue, on_queue_closed, node);
+    }
+    node_changed(node);
+}
+
+static void node_free(void *context) {
+    struct node *node = context;
+    struct process *process = node->process;
+    sources_destroy(node);
+    host_lock_release(&node->lock);
+    arena_finish(&node->arena);
+    notes_finish(node);
+    if (node->definitions.owner != NULL) {
+        node->options.release(&node->definitions);
+    }
+    free(node->stage_ids);
+    free(node->open);
+    process_node_gone(process, node);
+    free(node);
 }
 
 static void finish_handles(struct node *node) {
@@ -125,10 +146,10 @@ static void finish_handles(struct node *node) {
         return;
     }
     node->handles_closing = true;
-    uv_close((uv_handle_t *)&node->timer, NULL);
-    uv_close((uv_handle_t *)&node->idle, NULL);
-    uv_close((uv_handle_t *)&node->sigint, NULL);
-    uv_close((uv_handle_t *)&node->sigterm, NULL);
+    close_group_begin(&node->closing, node_free, node);
+    close_group_add(&node->closing, (uv_handle_t *)&node->timer);
+    close_group_add(&node->closing, (uv_handle_t *)&node->idle);
+    close_group_end(&node->closing);
 }
 
 static void stop_turn(struct node *node, int64_t now, int64_t *next_ms) {
@@ -143,7 +164,7 @@ static void stop_turn(struct node *node, int64_t now, int64_t *next_ms) {
             node->give_up_ms = now + KILL_GIVE_UP_MS; /* nothing is held: an answer that never comes is not waited for */
         }
         bool stopped = sources_stop(node);
-        if (!stopped || node->tend.active) {
+        if (!stopped) {
             return;
         }
         if (lease_is_held(node) && scheduler_is_empty(node->scheduler)) {
@@ -151,7 +172,7 @@ static void stop_turn(struct node *node, int64_t now, int64_t *next_ms) {
                 node->state = NODE_ENDING;
                 node->give_up_ms = now + KILL_GIVE_UP_MS;
             } else {
-                node->result->unclean = true;
+                node->process->result->unclean = true;
                 close_everything(node);
             }
         } else if (node->lease.state == LEASE_NONE) {
@@ -161,14 +182,14 @@ static void stop_turn(struct node *node, int64_t now, int64_t *next_ms) {
             }
             bool over = node->lease.dead_count == 0;
             if (over || now >= node->give_up_ms) {
-                node->result->unclean = !over; /* what was held under the lease is for others to rescue */
+                node->process->result->unclean = node->process->result->unclean || !over; /* what was held under the lease is for others to rescue */
                 close_everything(node);
             } else {
                 lease_end_dead(node, now, next_ms);
                 sooner(next_ms, node->give_up_ms);
             }
         } else if (node->give_up_ms != 0 && now >= node->give_up_ms) {
-            node->result->unclean = true;
+            node->process->result->unclean = true;
             close_everything(node);
         } else if (node->give_up_ms != 0) {
             sooner(next_ms, node->give_up_ms);
@@ -177,7 +198,7 @@ static void stop_turn(struct node *node, int64_t now, int64_t *next_ms) {
         if (!node->duties.end_in_flight) {
             close_everything(node);
         } else if (now >= node->give_up_ms) {
-            node->result->unclean = true;
+            node->process->result->unclean = true;
             close_everything(node);
         } else {
             sooner(next_ms, node->give_up_ms);
@@ -195,7 +216,9 @@ static void closing_turn(struct node *node) {
         workers_destroy(workers, on_workers_closed, node);
         return;
     }
-    if (node->scheduler_closed && node->workers_closed && node->queue_closed) {
+    /* What is being read is compared with the definitions of this node. */
+    bool reading = node->process->reload.state == RELOAD_READING;
+    if (node->scheduler_closed && node->workers_closed && node->queue_closed && !reading) {
         finish_handles(node);
     }
 }
@@ -203,7 +226,7 @@ static void closing_turn(struct node *node) {
 /* ---- the turn ----------------------------------------------------------------------------------------------------- */
 
 static void report_turn(struct node *node, int64_t now, int64_t *next_ms) {
-    if (node->options.report == NULL || node->scheduler == NULL) {
+    if (node->options.report == NULL || node != node->process->front) {
         return;
     }
     if (now >= node->next_report_ms) {
@@ -218,7 +241,7 @@ static void report_turn(struct node *node, int64_t now, int64_t *next_ms) {
         for (int i = 0; i < node->stage_count; i++) {
             scheduler_report(node->scheduler, i, &stages[i]);
         }
-        scheduler_totals(node->scheduler, &report.done, &report.failed);
+        process_totals(node->process, &report.done, &report.failed);
         node->options.report(node->options.context, &report);
         free(stages);
     }
@@ -238,27 +261,20 @@ static void node_turn(struct node *node) {
     tend_turn(node, now, &next);
     stop_turn(node, now, &next);
     if (node->state == NODE_CLOSING) {
-        node_changed(node);
         return;
     }
     report_turn(node, now, &next);
+    reload_turn(node->process, now, &next);
     now = node_now(node);
     uint64_t delay = next == INT64_MAX ? 60 * 1000 : next > now ? (uint64_t)(next - now) : 1;
-    uv_update_time(&node->loop);
+    uv_update_time(node->loop);
     uv_timer_start(&node->timer, on_timer, delay, 0);
 }
 
 static void init_handles(struct node *node) {
-    REQUIRE(uv_loop_init(&node->loop) == 0);
-    uv_timer_init(&node->loop, &node->timer);
-    uv_idle_init(&node->loop, &node->idle);
-    uv_signal_init(&node->loop, &node->sigint);
-    uv_signal_init(&node->loop, &node->sigterm);
-    node->timer.data = node->idle.data = node->sigint.data = node->sigterm.data = node;
-    uv_signal_start(&node->sigint, on_signal, SIGINT);
-    uv_signal_start(&node->sigterm, on_signal, SIGTERM);
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGHUP, SIG_IGN);
+    uv_timer_init(node->loop, &node->timer);
+    uv_idle_init(node->loop, &node->idle);
+    node->timer.data = node->idle.data = node;
 }
 
 static void init_stages(struct node *node) {
@@ -280,7 +296,7 @@ static int lanes_wanted(const struct node *node) {
     int lanes = 0;
     for (int i = 0; i < node->options.pipeline_count; i++) {
         for (int s = 0; s < node->specs[i].stage_count; s++) {
-            lanes += node->specs[i].stages[s].workers;
+            lanes += node->specs[i].stages[s].elsewhere ? 0 : node->specs[i].stages[s].workers;
         }
     }
     return lanes;
@@ -312,9 +328,9 @@ static enum status create_parts(struct node *node, struct error *err) {
         .changed = node_changed,
         .context = node,
     };
-    enum status status = workers_create(&node->loop, &workers, &node->pools, &node->workers, err);
+    enum status status = workers_create(node->loop, &workers, &node->pools, &node->workers, err);
     if (status == STATUS_OK) {
-        status = queue_create(&node->loop, &queue, &events, &node->store, &node->queue, err);
+        status = queue_create(node->loop, &queue, &events, &node->store, &node->queue, err);
     }
     if (status == STATUS_OK) {
         status = scheduler_create(&scheduler, &node->scheduler, err);
@@ -322,35 +338,31 @@ static enum status create_parts(struct node *node, struct error *err) {
     return status;
 }
 
-enum status node_run(const struct node_options *options, struct node_result *result, struct error *err) {
+enum status node_open(struct process *process, const struct node_options *options, struct node_reload *definitions,
+                      struct node **opened, struct error *err) {
     struct node *node = mem_alloc(sizeof *node);
+    node->process = process;
     node->options = *options;
-    node->clock = clock_boottime;
-    node->random = random_system;
-    node->result = result;
-    *result = (struct node_result){0};
-    node->specs = specs_build(&node->arena, options->pipeline_count, options->pipelines);
+    node->definitions = *definitions;
+    node->options.pipeline_count = definitions->pipeline_count;
+    node->options.pipelines = definitions->pipelines;
+    node->clock = process->clock;
+    node->random = process->random;
+    node->loop = &process->loop;
+    list_append(&process->nodes, &node->link);
+    init_handles(node);
+    init_stages(node);
+    sources_create(node);
+    node->specs = specs_build(&node->arena, node->options.pipeline_count, node->options.pipelines);
     enum status status = host_lock_take(options->lock_folder, &node->lock, err);
     if (status == STATUS_OK) {
-        init_handles(node);
-        init_stages(node);
         status = create_parts(node, err);
-        if (status == STATUS_OK) {
-            sources_create(node);
-            if (options->stop_was_asked != NULL && options->stop_was_asked()) {
-                stop_by_signal(node, "a signal at start");
-            }
-            node_changed(node);
-            uv_run(&node->loop, UV_RUN_DEFAULT);
-            REQUIRE(uv_loop_close(&node->loop) == 0);
-            sources_destroy(node);
-        }
     }
-    host_lock_release(&node->lock);
-    arena_finish(&node->arena);
-    notes_finish(node);
-    free(node->stage_ids);
-    free(node->open);
-    free(node);
-    return status;
+    if (status != STATUS_OK) {
+        close_everything(node);
+        return status;
+    }
+    node_changed(node);
+    *opened = node;
+    return STATUS_OK;
 }

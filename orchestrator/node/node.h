@@ -1,7 +1,8 @@
 /* node.h - one running orchestrator process: wires config, queue, workers, scheduler and sources on one libuv loop.
  *
  * node_run blocks until the node has ended. Signals: the first INT or TERM drains (nothing more is claimed, what was not
- * begun goes back, the rest finishes), the second kills what runs and gives it back; neither uses an attempt.
+ * begun goes back, the rest finishes), the second kills what runs and gives it back; neither uses an attempt. HUP, or a
+ * new current revision in the database, reloads: a successor takes over in the same process.
  */
 #ifndef NODE_NODE_H
 #define NODE_NODE_H
@@ -18,6 +19,17 @@ struct node_pipeline {
     const struct pipeline_def *def;
     int id, revision;
     const int *stage_ids; /* one a stage of the definition */
+    const bool *elsewhere; /* one a stage: other nodes serve it, this one does not; NULL: all are served here */
+};
+
+/* What a look for newer definitions found. Ownership: `release` of the options takes it back. */
+struct node_reload {
+    int pipeline_count; /* as before, in the same order */
+    const struct node_pipeline *pipelines;
+    char *const *rejected; /* one a pipeline: why its newer definition is not taken, so that the old one stays; or NULL */
+    const char *changes;   /* for the log: what is different */
+    bool is_new;           /* there is something to take */
+    void *owner;
 };
 
 struct node_report {
@@ -43,6 +55,13 @@ struct node_options {
     enum status (*tend)(void *context, struct error *err);
     void *tend_context;
     bool (*stop_was_asked)(void); /* before the node listened to signals itself; NULL: nobody did */
+    bool (*reload_was_asked)(void);
+    /* Blocking, in the thread pool: reads the definitions anew, the files (`files`: registering them) or only what the
+     * database has. Transient errors are tried again. NULL: the node never reloads. */
+    enum status (*reload)(void *context, const struct node_pipeline *now, bool files, struct node_reload *found,
+                          struct error *err);
+    void (*release)(struct node_reload *found); /* no node uses it any more */
+    void *reload_context;
     void (*report)(void *context, const struct node_report *report); /* four times a second; NULL: not wanted */
     void *context;
 };

@@ -30,6 +30,9 @@ static char *describe(struct node *node) {
     for (int i = 0; i < node->stage_count; i++) {
         struct scheduler_stage_report report;
         scheduler_report(node->scheduler, i, &report);
+        if (report.elsewhere) {
+            continue;
+        }
         add_note(notes, report.pipeline, report.stage, "parked: ", report.parked);
     }
     for (int i = 0; i < node->source_count; i++) {
@@ -41,6 +44,12 @@ static char *describe(struct node *node) {
     if (node->options.pooled && node->options.listen_url == NULL) {
         add_note(notes, NULL, NULL, "", "behind a pooler in transaction mode, without --listen-database: new tasks are found by "
                                         "polling, within a second");
+    }
+    for (int i = 0; node == node->process->front && i < node->options.pipeline_count; i++) {
+        const char *rejected = node->process->reload.rejected[i];
+        if (rejected != NULL) {
+            add_note(notes, node->options.pipelines[i].def->name, NULL, "", rejected);
+        }
     }
     char *text = json_dumps(notes, JSON_COMPACT);
     json_decref(notes);

@@ -1,5 +1,7 @@
 /* private.h - the node's data, shared by the files of its folder.
  *
+ * A process has one loop and one node, or two while a reload replaces the one by the other. Of a node:
+ *
  *   STARTING --(identity)--> UP --(signal, idle)--> DRAINING --(empty)--> ENDING --(row ended)--> CLOSING --> loop ends
  *                                                    any --(kill, then a deadline)--> CLOSING
  */
@@ -10,6 +12,8 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/close_group.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "node/host.h"
@@ -68,17 +72,20 @@ struct source {
 };
 
 struct node {
-    struct node_options options;
+    struct process *process;
+    struct list link; /* process->nodes */
+    struct node_options options; /* with the pipelines of this node */
+    struct node_reload definitions; /* the owner of its pipelines, when a reload made them */
     struct clock_ops clock;
     struct random_ops random;
-    uv_loop_t loop;
+    uv_loop_t *loop;
     uv_timer_t timer;
     uv_idle_t idle;
-    uv_signal_t sigint, sigterm;
     bool handles_closing;
+    struct close_group closing;
     enum node_state state;
-    bool stop_signalled;
     int64_t kill_at_ms, give_up_ms;
+    bool away; /* the ledger connection is down */
     struct host_lock lock;
     struct arena arena;
     struct sched_pipeline *specs;
@@ -91,25 +98,76 @@ struct node {
     struct lease lease;
     struct duties duties;
     struct notes notes;
-    struct tend {
-        uv_work_t work;
-        bool active, away; /* away: the ledger connection is down */
-        int64_t next_ms;
-        enum status status;
-        struct error error;
-    } tend;
     struct source *sources;
     int source_count;
     int stage_count;
     int *stage_ids;
     int64_t *open;
     int64_t next_report_ms;
+};
+
+/* A reload: IDLE --asked--> READING --something new--> STARTING --the successor is up--> DRAINING --predecessor gone--> IDLE
+ *                            any --nothing new, rejected, not possible now--> IDLE                                      */
+enum reload_state { RELOAD_IDLE, RELOAD_READING, RELOAD_STARTING, RELOAD_DRAINING };
+
+struct reload {
+    enum reload_state state;
+    bool files_asked, revision_asked; /* once more when the one in hand is over */
+    bool files;                       /* what the one in hand reads */
+    int64_t not_before_ms, delay_ms;  /* after a failure that may pass */
+    int64_t deadline_ms;              /* STARTING: slow workers are not waited for any longer */
+    uv_work_t work;
+    enum status status;
+    struct error error;
+    struct node_reload found;
+    char **rejected;      /* owned; one a pipeline, NULL: not rejected. Told in the log once, in status while it holds */
+    int *tried;           /* one a pipeline: the revision that was rejected last */
+    int64_t try_again_ms; /* what was rejected may have been mended: a handler that was not there */
+};
+
+struct process {
+    struct node_options options;
+    struct clock_ops clock;
+    struct random_ops random;
+    uv_loop_t loop;
+    uv_signal_t sigint, sigterm, sighup;
+    bool handles_closing;
+    bool stopping, stop_signalled;
+    struct list nodes;
+    struct node *front; /* serves; NULL at the end */
+    struct node *next;  /* the successor while it starts */
+    struct reload reload;
+    struct tend {
+        uv_work_t work;
+        bool active;
+        int64_t next_ms;
+        enum status status;
+        struct error error;
+    } tend;
     struct node_result *result;
 };
 
+/* node.c. Ownership: the definitions are the node's, also when it fails; a node that failed closes by itself. */
+enum status node_open(struct process *process, const struct node_options *options, struct node_reload *definitions,
+                      struct node **node, struct error *err) MUST_CHECK;
 void node_changed(void *node); /* a turn soon */
 int64_t node_now(const struct node *node);
 void node_stop(struct node *node, const char *why); /* as the first signal */
+void node_kill(struct node *node);                  /* as the second */
+void node_retire(struct node *node);                /* its successor is up: drains, however long that takes */
+
+/* process.c */
+void process_idle(struct node *node); /* under --until-idle: nothing is left to do for it */
+void process_node_gone(struct process *process, struct node *node);
+void process_work_done(struct process *process); /* of the thread pool */
+void process_totals(const struct process *process, int64_t *done, int64_t *failed);
+
+/* reload.c */
+void reload_create(struct process *process);
+void reload_ask(struct process *process, bool files);
+void reload_see_revisions(struct node *node, int count, const struct store_stage_state *states);
+void reload_turn(struct process *process, int64_t now, int64_t *next_ms);
+void reload_finish(struct process *process);
 
 /* tend.c */
 void tend_turn(struct node *node, int64_t now, int64_t *next_ms);

@@ -176,10 +176,12 @@ static void on_scanned(uv_work_t *work, int cancelled) {
 void sources_create(struct node *node) {
     node->sources = mem_alloc(sizeof *node->sources * (size_t)(node->options.pipeline_count + 1));
     for (int i = 0; i < node->options.pipeline_count; i++) {
-        if (node->options.pipelines[i].def->source.present) {
+        const struct node_pipeline *pipeline = &node->options.pipelines[i];
+        /* The folder is there where the first stage is served. */
+        if (pipeline->def->source.present && (pipeline->elsewhere == NULL || !pipeline->elsewhere[0])) {
             struct source *source = &node->sources[node->source_count++];
             source->node = node;
-            source->pipeline = &node->options.pipelines[i];
+            source->pipeline = pipeline;
             source->work.data = source;
             buf_init(&source->trouble, 2 * (size_t)ERROR_TEXT_MAX);
         }
@@ -192,7 +194,7 @@ void sources_turn(struct node *node, int64_t now, int64_t *next_ms) {
         if (!source->scanning && now >= source->next_ms) {
             source->entries = source->accepted = source->skipped = 0;
             source->error = ERROR_NONE;
-            source->scanning = uv_queue_work(&node->loop, &source->work, scan, on_scanned) == 0;
+            source->scanning = uv_queue_work(node->loop, &source->work, scan, on_scanned) == 0;
         }
         if (!source->scanning) {
             sooner(next_ms, source->next_ms);

@@ -32,10 +32,12 @@ static const struct sched_statement *statements_of(struct arena *arena, const st
     return statements;
 }
 
-static struct sched_stage stage_of(struct arena *arena, const struct pipeline_def *pipeline,
-                                   const struct stage_def *def, int id) {
+static struct sched_stage stage_of(struct arena *arena, const struct node_pipeline *from, int position) {
+    const struct pipeline_def *pipeline = from->def;
+    const struct stage_def *def = &pipeline->stages[position];
     struct sched_stage stage = {
-        .id = id,
+        .id = from->stage_ids[position],
+        .elsewhere = from->elsewhere != NULL && from->elsewhere[position],
         .name = def->name,
         .kind = def->kind == STAGE_SQL ? SCHED_SQL : SCHED_HANDLER,
         .workers = def->workers,
@@ -76,7 +78,7 @@ struct sched_pipeline *specs_build(struct arena *arena, int count, const struct 
         const struct pipeline_def *def = pipelines[i].def;
         struct sched_stage *stages = arena_alloc(arena, sizeof *stages * (size_t)def->stage_count);
         for (int s = 0; s < def->stage_count; s++) {
-            stages[s] = stage_of(arena, def, &def->stages[s], pipelines[i].stage_ids[s]);
+            stages[s] = stage_of(arena, &pipelines[i], s);
         }
         built[i] = (struct sched_pipeline){pipelines[i].id, pipelines[i].revision, def->name, def->stage_count, stages};
     }

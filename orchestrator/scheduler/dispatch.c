@@ -9,6 +9,9 @@
 #include "scheduler/state.h"
 
 int stage_room(const struct stage *stage) {
+    if (stage->spec->elsewhere) {
+        return 0;
+    }
     if (stage->spec->kind == SCHED_SQL) {
         int room = 0;
         for (int i = 0; i < stage->lane_count; i++) {
@@ -89,7 +92,7 @@ static bool start_one(struct scheduler *s, struct held *h) {
 }
 
 static void dispatch_stage(struct scheduler *s, struct stage *stage) {
-    if (stage->spec->kind != SCHED_HANDLER) {
+    if (stage->spec->kind != SCHED_HANDLER || stage->spec->elsewhere) {
         return;
     }
     LIST_EACH_SAFE(node, after, &stage->queue) {
@@ -168,7 +171,7 @@ void dispatch_after_stage(struct scheduler *s, struct held *h) {
         .alone = h->alone,
     };
     bool stopping = in.stopping || h->cancelled;
-    if (plan_hand_over(&in) || (h->keep && !stopping && !next->paused)) {
+    if (plan_hand_over(&in) || (h->keep && !stopping && !next->paused && !next->spec->elsewhere)) {
         next->hand_overs++;
         shared_text_drop(h->input);
         h->input = h->count > 0 ? shared_text_share(h->outputs[h->count - 1]) : NULL;

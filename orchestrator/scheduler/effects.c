@@ -64,8 +64,10 @@ static void build_effect(struct arena *arena, struct held *h, struct store_effec
         outputs[i] = store_text_of(h->outputs[i]);
     }
     if (!h->effect_open) {
-        bool last = h->first_position + h->count >= h->stage->pipeline->stage_count;
-        h->effect_ending = h->keep && !last && !h->cancelled ? STORE_STAY : STORE_NEXT;
+        const struct sched_pipeline *pipeline = h->stage->pipeline;
+        int next = h->first_position + h->count;
+        bool goes_on = next < pipeline->stage_count && !pipeline->stages[next].elsewhere;
+        h->effect_ending = h->keep && goes_on && !h->cancelled ? STORE_STAY : STORE_NEXT;
     }
     effect->chain = (struct store_chain){
         .task = h->task,

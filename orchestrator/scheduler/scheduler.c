@@ -9,6 +9,9 @@
 
 /* Lanes of a stage: an sql stage has one a worker; a handler's queued SQL shares two at most. */
 static int lanes_of(const struct sched_stage *spec) {
+    if (spec->elsewhere) {
+        return 0;
+    }
     return spec->kind == SCHED_SQL ? spec->workers : spec->workers < 2 ? spec->workers : 2;
 }
 
@@ -36,7 +39,7 @@ static void stage_init(struct scheduler *s, struct stage *stage, const struct sc
 static enum status open_pools(struct scheduler *s, struct error *err) {
     for (int i = 0; i < s->stage_count; i++) {
         struct stage *stage = &s->stages[i];
-        if (stage->spec->kind != SCHED_HANDLER) {
+        if (stage->spec->kind != SCHED_HANDLER || stage->spec->elsewhere) {
             continue;
         }
         struct pool_events events = dispatch_pool_events;
@@ -251,7 +254,7 @@ bool scheduler_is_empty(const struct scheduler *s) {
 bool scheduler_is_dry(const struct scheduler *s) {
     for (int i = 0; i < s->stage_count; i++) {
         const struct stage *stage = &s->stages[i];
-        if (!stage->last_claim_empty && !stage->paused && !stage_is_parked(stage)) {
+        if (!stage->last_claim_empty && !stage->paused && !stage->spec->elsewhere && !stage_is_parked(stage)) {
             return false;
         }
     }
@@ -291,10 +294,13 @@ void scheduler_report(const struct scheduler *s, int index, struct scheduler_sta
         .running = stage->running,
         .runs = stage->runs,
         .failed = stage->failed,
+        .elsewhere = stage->spec->elsewhere,
     };
     const char *reason = NULL;
-    if (stage->pool != NULL && !stage->pool_closed && s->workers->state(stage->pool, &reason) == POOL_PARKED) {
-        report->parked = reason;
+    if (stage->pool != NULL && !stage->pool_closed) {
+        enum pool_state state = s->workers->state(stage->pool, &reason);
+        report->parked = state == POOL_PARKED ? reason : NULL;
+        report->starting = state == POOL_STARTING;
     }
 }
 

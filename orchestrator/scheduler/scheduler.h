@@ -36,6 +36,7 @@ struct sched_stage {
     struct backoff backoff;
     int64_t timeout_ms, grace_ms;
     bool after_commit;
+    bool elsewhere;        /* only other nodes serve it: no pool, no claims, nothing is handed over into it */
     struct pool_spec pool; /* SCHED_HANDLER */
     int statement_count;   /* SCHED_SQL */
     const struct sched_statement *statements;
@@ -95,6 +96,8 @@ struct scheduler_stage_report {
     int stage_id;
     int queued, running; /* in this node's hands */
     int64_t runs, failed; /* since the start */
+    bool elsewhere;       /* not served here */
+    bool starting;        /* its pool has no worker yet */
     const char *parked;   /* why its pool is parked; NULL when it is not. Borrowed until the next turn. */
 };
 /* Tasks that this scheduler brought to done and to failed. */

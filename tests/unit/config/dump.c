@@ -50,6 +50,12 @@ static void dump_stage(struct buf *out, const struct stage_def *stage) {
     if (stage->role != NULL) {
         buf_append_format(out, "  role=%s\n", stage->role);
     }
+    for (int i = 0; stage->requires != NULL && stage->requires[i] != NULL; i++) {
+        buf_append_format(out, "  requires=%s\n", stage->requires[i]);
+    }
+    if (stage->renamed_from != NULL) {
+        buf_append_format(out, "  renamed_from=%s\n", stage->renamed_from);
+    }
     for (int i = 0; i < stage->statement_count; i++) {
         dump_statement(out, &stage->statements[i]);
     }

@@ -49,7 +49,7 @@ Test(suggest, hints) {
         enum config_level level;
         const char *word, *hint;
     } rows[] = {
-        {LEVEL_STAGE, "retires", "did you mean 'retry'?"},
+        {LEVEL_STAGE, "retires", "did you mean 'requires'?"},
         {LEVEL_STAGE, "retries", "did you mean 'retry'?"},
         {LEVEL_STAGE, "Timeout", "did you mean 'timeout'?"},
         {LEVEL_STAGE, "time_out", "did you mean 'timeout'?"},

@@ -1,0 +1,19 @@
+/* serving.h - which stages a node serves, and with how many workers: --stage, --only, --label, and what stages require.
+ *
+ * A stage that a node does not serve has no workers there; its tasks are left to other nodes.
+ */
+#ifndef CLI_SERVING_H
+#define CLI_SERVING_H
+
+#include "cli/definitions.h"
+
+/* Whether the options are well-formed; a mistake is printed. */
+bool serving_check(const struct args *args);
+/* Sets workers and `elsewhere` of all stages. Returns how many stages are served. */
+int serving_settle(const struct args *args, struct definition *definitions, int count);
+/* The first name in the options that no stage has; NULL: none. Borrowed from the arguments; *length of it. */
+const char *serving_unknown(const struct args *args, const struct definition *definitions, int count, size_t *length);
+/* Names the labels that a definition wants and the node does not have; "" when there are none. */
+void serving_missing_labels(const struct args *args, const struct definition *definition, struct buf *out);
+
+#endif
