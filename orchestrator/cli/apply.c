@@ -12,7 +12,7 @@ static enum exit_status run_apply(const struct args *args) {
         struct session session;
         status = session_open(args, &session);
         if (status == EXIT_OK) {
-            status = definition_register(session.db, &definition, "apply", &said);
+            status = definition_register(session.db, &definition, DEFINITION_APPLY, &said);
             session_close(&session);
         }
         if (status == EXIT_OK) {

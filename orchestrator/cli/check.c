@@ -38,7 +38,7 @@ static enum exit_status run_check(const struct args *args) {
 }
 
 static const struct option_spec options[] = {
-    {"against-db", NULL, "also say what registering the file would do (new, changed, unchanged, refused)"},
+    {"against-db", NULL, "also say what `run` would do with the file, and what becomes of its stages"},
     {0},
 };
 

@@ -166,8 +166,6 @@ enum exit_status definition_check_handlers(const struct definition *definition, 
 
 /* ---- registering -------------------------------------------------------------------------------------------------- */
 
-enum { REGISTER_PIPELINE, REGISTER_REVISION, REGISTER_STAGES, REGISTER_OUTCOME, REGISTER_DETAIL };
-
 static const char choices[] =
     "Let its tasks be done first (keep the stage, and run a node), cancel them (pgstage cancel %s --stage NAME), send\n"
     "them elsewhere (pgstage rerun %s --stage NAME --from STAGE), or, if the stage has another name now, say so with\n"
@@ -194,8 +192,8 @@ static void write_names(const struct pipeline_def *def, struct buf *names) {
     array_end(names);
 }
 
-static enum status send_definition(struct db_sync *db, const struct pipeline_def *def, const char *mode,
-                                   struct db_result **result, struct error *err) {
+enum status definition_send(struct db_sync *db, const struct pipeline_def *def, enum definition_use use,
+                            struct db_result **result, struct error *err) {
     struct buf names, path, settings;
     buf_init(&names, (size_t)1 << 20);
     buf_init(&path, (size_t)1 << 16);
@@ -204,41 +202,27 @@ static enum status send_definition(struct db_sync *db, const struct pipeline_def
     buf_append_format(&path, "%s/%s", def->folder, base == NULL ? def->file : base + 1);
     write_names(def, &names);
     settings_write(def, &settings);
-    struct db_param params[] = {DB_TEXT(def->name), DB_TEXT(def->text), DB_TEXT(names.data), DB_TEXT(mode),
-                                DB_TEXT(path.data), DB_TEXT(settings.data)};
-    enum status status = sync_run(db, NULL, sql_register.text, 6, params, result, err);
+    enum status status = STATUS_OK;
+    if (use == DEFINITION_COMPARE) {
+        struct db_param params[] = {DB_TEXT(def->name), DB_TEXT(names.data), DB_TEXT(settings.data)};
+        status = sync_run(db, NULL, sql_compare.text, 3, params, result, err);
+    } else {
+        const char *mode = use == DEFINITION_RUN ? "run" : "apply";
+        struct db_param params[] = {DB_TEXT(def->name), DB_TEXT(def->text), DB_TEXT(names.data), DB_TEXT(mode),
+                                    DB_TEXT(path.data), DB_TEXT(settings.data)};
+        status = sync_run(db, NULL, sql_register.text, 6, params, result, err);
+    }
     buf_finish(&names);
     buf_finish(&path);
     buf_finish(&settings);
     return status;
 }
 
-enum exit_status definition_compare(struct db_sync *db, const struct definition *definition, struct buf *said) {
-    struct db_result *result = NULL;
-    struct error err = ERROR_NONE;
-    enum status status = sync_script(db, "begin", &err);
-    if (status == STATUS_OK) {
-        status = send_definition(db, definition->def, "run", &result, &err);
-        struct error ignored = ERROR_NONE;
-        enum status rolled_back = sync_script(db, "rollback", &ignored);
-        status = status == STATUS_OK ? rolled_back : status;
-    }
-    if (status != STATUS_OK) {
-        sync_result_free(result);
-        return say_error(&err, said);
-    }
-    const char *outcome = db_value(result, 0, REGISTER_OUTCOME), *detail = db_value(result, 0, REGISTER_DETAIL);
-    bool refused = strcmp(outcome, "refused") == 0;
-    printf("%s: against the database: %s%s%s\n", definition->def->file, outcome, *detail == '\0' ? "" : ", ", detail);
-    sync_result_free(result);
-    return refused ? EXIT_REFUSED : EXIT_OK;
-}
-
-enum exit_status definition_register(struct db_sync *db, struct definition *definition, const char *mode,
+enum exit_status definition_register(struct db_sync *db, struct definition *definition, enum definition_use use,
                                      struct buf *said) {
     struct db_result *result = NULL;
     struct error err = ERROR_NONE;
-    enum status status = send_definition(db, definition->def, mode, &result, &err);
+    enum status status = definition_send(db, definition->def, use, &result, &err);
     enum exit_status exit_status = status == STATUS_OK ? on_registered(definition, result, said) : say_error(&err, said);
     sync_result_free(result);
     return exit_status;

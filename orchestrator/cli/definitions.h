@@ -33,10 +33,17 @@ enum exit_status definition_load_current(struct db_sync *db, const char *name, c
 enum exit_status definition_copy(const struct node_pipeline *from, struct definition *definition, struct buf *said);
 /* Whether the shared objects of the stages that are served here can be read. */
 enum exit_status definition_check_handlers(const struct definition *definition, struct buf *said);
-/* What registering would do, without doing it: printed. EXIT_REFUSED when a choice is needed. */
+
+enum definition_use { DEFINITION_RUN, DEFINITION_APPLY, DEFINITION_COMPARE };
+/* Columns of sql/statements/register.sql. */
+enum { REGISTER_PIPELINE, REGISTER_REVISION, REGISTER_STAGES, REGISTER_OUTCOME, REGISTER_DETAIL };
+/* Sends a definition to pgstage.register, or to sql/statements/compare.sql. */
+enum status definition_send(struct db_sync *db, const struct pipeline_def *def, enum definition_use use,
+                            struct db_result **result, struct error *err) MUST_CHECK;
+/* What `run` would do with it, without doing it: printed. EXIT_REFUSED when a choice is needed. */
 enum exit_status definition_compare(struct db_sync *db, const struct definition *definition, struct buf *said);
-/* mode: "run" or "apply". Refused: EXIT_REFUSED, and what can be done about it is said. */
-enum exit_status definition_register(struct db_sync *db, struct definition *definition, const char *mode,
+/* Refused: EXIT_REFUSED, and what can be done about it is said. */
+enum exit_status definition_register(struct db_sync *db, struct definition *definition, enum definition_use use,
                                      struct buf *said);
 struct node_pipeline definition_for_node(const struct definition *definition); /* borrows */
 void definition_finish(struct definition *definition);

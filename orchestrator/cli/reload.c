@@ -68,7 +68,7 @@ static enum exit_status read_file(const struct args *args, struct db_sync *db, c
         status = EXIT_WRONG;
     }
     status = status == EXIT_OK ? check_usable(args, definition, said) : status;
-    status = status == EXIT_OK ? definition_register(db, definition, "run", said) : status;
+    status = status == EXIT_OK ? definition_register(db, definition, DEFINITION_RUN, said) : status;
     if (status == EXIT_OK && definition->is_older) {
         status = reload_take_current(args, db, file, definition, said);
     }

@@ -135,7 +135,7 @@ static enum exit_status take_current(const struct args *args, struct run_state *
 static enum exit_status register_all(const struct args *args, struct run_state *state, struct buf *said) {
     for (int i = 0; i < state->set.count; i++) {
         struct definition *definition = &state->set.definitions[i];
-        enum exit_status status = definition_register(state->session.db, definition, "run", said);
+        enum exit_status status = definition_register(state->session.db, definition, DEFINITION_RUN, said);
         if (status == EXIT_OK && definition->is_older) {
             status = take_current(args, state, i, said);
         }

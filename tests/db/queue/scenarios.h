@@ -77,6 +77,14 @@
     X(endings_sent_again_change_nothing)                                                           \
     X(endings_sent_after_a_rescue_are_refused)                                                     \
     X(duties_sent_again_change_nothing)                                                            \
+    /* definitions */                                                                              \
+    X(an_inserted_stage_is_not_skipped)                                                            \
+    X(a_last_stage_that_is_removed_ends_the_task_before_it)                                        \
+    X(stages_in_another_order_are_run_in_that_order)                                               \
+    X(a_renamed_stage_keeps_what_is_its)                                                           \
+    X(a_refused_definition_renames_nothing)                                                        \
+    X(an_earlier_stage_may_have_had_the_name)                                                      \
+    X(a_stage_that_has_its_name_is_not_renamed)                                                    \
     /* nodes, leader, batches, fences */                                                           \
     X(an_ended_lease_does_not_revive)                                                              \
     X(leases_end_in_time)                                                                          \

@@ -327,6 +327,17 @@ static const struct trial {
         "if stage_name is not null then", a_pause_is_of_what_it_names),
     ONE("pgstage.set_paused", "if stage_name is not null or not value then", "if true then",
         a_pause_is_of_what_it_names),
+    /* definitions */
+    ONE("complete", "else pgstage.common_prefix(f.stages", "else f.pending + 0 * pgstage.common_prefix(f.stages",
+        stages_in_another_order_are_run_in_that_order),
+    ONE("pgstage.renames", "where w.old_name <> all ($2)", "where true", a_stage_that_has_its_name_is_not_renamed),
+    ONE("pgstage.renames", "where p.id = $1 and r.revision = p.revision and r.stage = n.id",
+        "where false", a_stage_that_has_its_name_is_not_renamed),
+    ONE("pgstage.strands", "and not exists (select 1 from pgstage.renames($1, $2, $3) r where r.stage = s.id)", "",
+        a_renamed_stage_keeps_what_is_its),
+    ONE("pgstage.strands", "on u.stage = r.in_the_way", "on false", an_earlier_stage_may_have_had_the_name),
+    ONE("pgstage.rename_stages", "where s.id = r.in_the_way", "where false", an_earlier_stage_may_have_had_the_name),
+    ONE("pgstage.unfinished", "'waiting', 'failed')", "'waiting')", a_refused_definition_renames_nothing),
     /* submit */
     ONE("pgstage.submit_set", "where l.stamp > l.old_stamp", "where l.stamp >= l.old_stamp",
         a_newer_stamp_is_accepted),

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "rig.h"
 #include "support/pg.h"
@@ -146,13 +147,14 @@ Test(update, c21_failing_documents_do_not_hold_the_head_of_the_queue) {
     rig_await(&rig, "select count(*) from pgstage.task where status = 'failed'", 3);
 }
 
+/* It cannot take the new definition: the handler of the new stage is not on its host yet. */
 Test(update, c04_a_node_that_does_not_know_a_stage_leaves_its_tasks_alone) {
     rig_write(&rig, "p.yaml", "pipeline: p\nstages:\n  - {name: a, handler: '%L:step'}\n");
     cr_assert_eq(rig_run(&rig, NULL, "apply p.yaml"), 0);
     rig_start(&rig, 0, "--lease 2s"); /* the old definition, and the only leader */
     rig_await_log(&rig, 0, "leader.term");
     rig_write(&rig, "new.yaml", "pipeline: p\nstages:\n  - {name: a, handler: '%L:step'}\n"
-                                "  - {name: ocr, handler: '%L:step'}\n");
+                                "  - {name: ocr, handler: 'ocr.so:step'}\n");
     cr_assert_eq(rig_run(&rig, NULL, "apply new.yaml"), 0);
     rig_submit(&rig, "doc", 20, "{}");
     rig_await(&rig, "select count(*) from pgstage.task where status = 'ready' and stage = (select max(id) from "
@@ -162,9 +164,16 @@ Test(update, c04_a_node_that_does_not_know_a_stage_leaves_its_tasks_alone) {
                     "pgstage.node) > interval '5 seconds'", 1);
     cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.task where status = 'ready' and attempt + rescues + crashes "
                                   "= 0"), 20);
-    rig_write(&rig, "p.yaml", "pipeline: p\nstages:\n  - {name: a, handler: '%L:step'}\n"
-                              "  - {name: ocr, handler: '%L:step'}\n");
-    rig_start(&rig, 1, "--lease 2s");
+    char *status = NULL;
+    cr_expect_eq(rig_run(&rig, &status, "status"), 0);
+    cr_expect_not_null(strstr(status, "no living node runs this stage"), "%s", status);
+    cr_expect_not_null(strstr(status, "the current revision is rejected: the handler of stage 'ocr' cannot be read"), "%s",
+                       status);
+    free(status);
+    /* It is there now, and is found without anybody's doing. */
+    char path[128];
+    snprintf(path, sizeof path, "%s/ocr.so", rig.folder);
+    cr_assert_eq(symlink(LEDGER_HANDLERS, path), 0);
     rig_await(&rig, "select count(*) from pgstage.task where status = 'done'", 20);
 }
 
