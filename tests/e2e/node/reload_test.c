@@ -29,6 +29,16 @@ static void write_sleepers(int workers, const char *more) {
     rig_write(&rig, "p.yaml", text);
 }
 
+static int count_in_log(int index, const char *text) {
+    char *log = rig_log(&rig, index);
+    int count = 0;
+    for (const char *at = log; (at = strstr(at, text)) != NULL; at++) {
+        count++;
+    }
+    free(log);
+    return count;
+}
+
 static void expect_no_run_was_lost(int tasks) {
     cr_expect_eq(rig_number(&rig, "select count(*) from ledger"), tasks);
     cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.task where attempt + crashes + rescues <> 0"), 0);
@@ -52,4 +62,190 @@ Test(reload, c71_a_hup_changes_the_workers_and_disturbs_no_run) {
     kill(rig.nodes[0], SIGTERM);
     cr_expect_eq(rig_wait(&rig, 0), 0);
     cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.node where not ended"), 0);
+}
+
+static void begin_sleepers(int tasks, int ms) {
+    char payload[64];
+    snprintf(payload, sizeof payload, "{\"do\": \"sleep\", \"ms\": %d}", ms);
+    write_sleepers(2, "");
+    cr_assert_eq(rig_run(&rig, NULL, "apply p.yaml"), 0);
+    rig_submit(&rig, "doc", tasks, payload);
+    rig_start(&rig, 0, "--lease 5s");
+    rig_await(&rig, "select count(*) from pgstage.task where status = 'running'", 2);
+}
+
+static void await_status(const char *text) {
+    int64_t deadline = rig_now_ms() + RIG_DEADLINE_MS;
+    for (bool found = false; !found; rig_pause()) {
+        char *status = NULL;
+        cr_assert_eq(rig_run(&rig, &status, "status"), 0, "%s", status);
+        found = strstr(status, text) != NULL;
+        cr_assert(found || rig_now_ms() < deadline, "status does not say '%s':\n%s", text, status);
+        free(status);
+    }
+}
+
+/* Each is refused whole, said once, shown by status, and what runs does not notice. */
+Test(reload, c71_what_cannot_be_taken_is_said_and_the_old_stays) {
+    begin_sleepers(20, 300);
+    char path[128];
+    snprintf(path, sizeof path, "%s/p.yaml", rig.folder);
+    rig_write(&rig, "p.yaml", "pipeline: p\nstages:\n  - name: work\n    handler: '%L:by_payload'\n    workrs: 4\n");
+    kill(rig.nodes[0], SIGHUP);
+    rig_await_log(&rig, 0, "the file on disk is rejected: p.yaml:5:5: unknown key 'workrs'");
+    await_status("the file on disk is rejected: p.yaml:5:5");
+    unlink(path);
+    kill(rig.nodes[0], SIGHUP);
+    rig_await_log(&rig, 0, "the file on disk is rejected: p.yaml: No such file");
+    rig_write(&rig, "p.yaml", "pipeline: p\nstages:\n  - {name: other, handler: '%L:step'}\n");
+    kill(rig.nodes[0], SIGHUP);
+    rig_await_log(&rig, 0, "refused, stage \\\"work\\\" still holds");
+    rig_write(&rig, "p.yaml", "pipeline: p\nstages:\n  - {name: work, handler: 'gone.so:step'}\n");
+    kill(rig.nodes[0], SIGHUP);
+    rig_await_log(&rig, 0, "the handler of stage 'work' cannot be read");
+    rig_write(&rig, "p.yaml", "pipeline: q\nstages:\n  - {name: work, handler: '%L:step'}\n");
+    kill(rig.nodes[0], SIGHUP);
+    rig_await_log(&rig, 0, "it is of pipeline 'q' now");
+    cr_expect_eq(rig_number(&rig, "select max(number) from pgstage.revision"), 1);
+    /* A symbol that the shared object does not have is only noticed by its workers. */
+    rig_write(&rig, "p.yaml", "pipeline: p\nstages:\n  - {name: work, handler: '%L:nothing'}\n");
+    kill(rig.nodes[0], SIGHUP);
+    rig_await_log(&rig, 0, "reload.rejected pipeline=p stage=work");
+    await_status("the new definition is rejected: stage 'work'");
+    rig_await(&rig, "select count(*) from pgstage.task where status = 'done'", 20);
+    cr_expect_eq(count_in_log(0, "reload.done"), 0);
+    /* Mended. */
+    write_sleepers(3, "");
+    kill(rig.nodes[0], SIGHUP);
+    rig_await_log(&rig, 0, "reload.done");
+    rig_submit(&rig, "more", 5, "{\"do\": \"ledger\"}");
+    rig_await(&rig, "select count(*) from pgstage.task where status = 'done'", 25);
+    expect_no_run_was_lost(25);
+}
+
+Test(reload, c71_a_hundred_hups_in_a_second_do_no_harm) {
+    begin_sleepers(20, 300);
+    for (int i = 0; i < 100; i++) {
+        write_sleepers(2 + i % 3, "");
+        kill(rig.nodes[0], SIGHUP);
+        rig_pause();
+    }
+    rig_await(&rig, "select count(*) from pgstage.task where status = 'done'", 20);
+    rig_await(&rig, "select count(*) from pgstage.node where not ended", 1);
+    cr_expect_leq(count_in_log(0, "reload.begun"), 10);
+    expect_no_run_was_lost(20);
+    kill(rig.nodes[0], SIGTERM);
+    cr_expect_eq(rig_wait(&rig, 0), 0);
+}
+
+/* Another process registers a definition: the node takes it, tells what is different, and under --until-idle goes on until
+ * also what the new stage does is done. */
+Test(reload, a_new_revision_is_taken_within_seconds) {
+    write_sleepers(2, "");
+    cr_assert_eq(rig_run(&rig, NULL, "apply p.yaml"), 0);
+    rig_submit(&rig, "doc", 12, "{\"do\": \"sleep\", \"ms\": 500}");
+    rig_start(&rig, 0, "--lease 5s --until-idle --log info");
+    rig_await(&rig, "select count(*) from pgstage.task where status = 'running'", 2);
+    write_sleepers(4, "  - name: more\n    sql: insert into ledger (key, stage, version) values (:key, 'more', :version)\n");
+    cr_assert_eq(rig_run(&rig, NULL, "apply p.yaml"), 0);
+    rig_await_log(&rig, 0, "stage 'work': workers 2 -> 4, stage 'more' added");
+    cr_expect_eq(rig_wait(&rig, 0), 0);
+    cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.task where status = 'done'"), 12);
+    cr_expect_eq(count_in_log(0, "12 documents in"), 1);
+    cr_expect_eq(rig_number(&rig, "select count(*) from ledger where stage = 'more'"), 12);
+    expect_no_run_was_lost(24);
+}
+
+Test(reload, a_stop_during_a_reload_stops_both) {
+    begin_sleepers(20, 800);
+    write_sleepers(3, "");
+    kill(rig.nodes[0], SIGHUP);
+    rig_await_log(&rig, 0, "reload.begun");
+    kill(-rig.nodes[0], SIGINT);
+    cr_expect_eq(rig_wait(&rig, 0), 0);
+    int64_t done = rig_number(&rig, "select count(*) from pgstage.task where status = 'done'");
+    cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.node where not ended"), 0);
+    cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.task where status = 'running'"), 0);
+    expect_no_run_was_lost((int)done);
+}
+
+/* C17: the stage has another name, and its tasks have moved nowhere. */
+Test(reload, c17_a_stage_is_renamed_while_its_tasks_run) {
+    begin_sleepers(8, 300);
+    rig_write(&rig, "p.yaml", "pipeline: p\nstages:\n  - {name: labour, renamed_from: work, handler: '%L:by_payload'}\n");
+    kill(rig.nodes[0], SIGHUP);
+    rig_await_log(&rig, 0, "stage 'work' is 'labour' now");
+    rig_await(&rig, "select count(*) from pgstage.task where status = 'done'", 8);
+    cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.stage"), 1);
+    expect_no_run_was_lost(8);
+}
+
+/* A file that was the current definition once does not become current by a start; the current one is run. */
+Test(reload, an_older_file_runs_the_current_definition) {
+    write_sleepers(2, "");
+    cr_assert_eq(rig_run(&rig, NULL, "apply p.yaml"), 0);
+    rig_write(&rig, "new.yaml", "pipeline: p\nstages:\n  - {name: work, handler: '%L:step'}\n"
+                                "  - {name: more, handler: '%L:ledger'}\n");
+    cr_assert_eq(rig_run(&rig, NULL, "apply new.yaml"), 0);
+    rig_submit(&rig, "doc", 3, "{}");
+    char *output = NULL;
+    cr_expect_eq(rig_run(&rig, &output, "run p.yaml --until-idle"), 0);
+    cr_expect_not_null(strstr(output, "it equals revision 1; the current one, revision 2, is run instead"), "%s", output);
+    free(output);
+    cr_expect_eq(rig_number(&rig, "select count(*) from ledger where stage = 'more'"), 3);
+}
+
+/* ---- nodes that serve some stages only ---- */
+
+static const char *const two_stages =
+    "pipeline: p\nstages:\n  - {name: read, handler: '%L:ledger'}\n"
+    "  - {name: gpu, handler: '%L:ledger', requires: [gpu, zone=a]}\n"
+    "  - {name: write, handler: '%L:ledger'}\n";
+
+static void begin_two_stages(int tasks) {
+    rig_write(&rig, "p.yaml", two_stages);
+    cr_assert_eq(rig_run(&rig, NULL, "apply p.yaml"), 0);
+    rig_submit(&rig, "doc", tasks, "{}");
+}
+
+static int64_t ready_at(const char *stage) {
+    char sql[256];
+    snprintf(sql, sizeof sql, "select count(*) from pgstage.task t join pgstage.stage s on s.id = t.stage where s.name = '%s' "
+             "and t.status = 'ready'", stage);
+    return rig_number(&rig, sql);
+}
+
+Test(reload, a_stage_is_served_by_nodes_with_its_labels) {
+    begin_two_stages(6);
+    rig_start(&rig, 0, "--lease 5s --label gpu");
+    rig_await(&rig, "select count(*) from ledger where stage = 'read'", 6);
+    await_status("no living node runs this stage");
+    cr_expect_eq(ready_at("gpu"), 6);
+    rig_start(&rig, 1, "--lease 5s --label gpu --label zone=a,other --only gpu");
+    rig_await(&rig, "select count(*) from pgstage.task where status = 'done'", 6);
+    cr_expect_eq(count_in_log(1, "worker.ready pipeline=p stage=read"), 0);
+    cr_expect_eq(rig_number(&rig, "select count(*) from ledger"), 18);
+    expect_no_run_was_lost(18);
+}
+
+Test(reload, only_these_stages_are_run_until_they_are_idle) {
+    begin_two_stages(4);
+    char *output = NULL;
+    cr_expect_eq(rig_run(&rig, &output, "run p.yaml --until-idle --only p/read"), 0, "%s", output);
+    free(output);
+    cr_expect_eq(ready_at("gpu"), 4);
+    cr_expect_eq(rig_run(&rig, &output, "run p.yaml --until-idle --label gpu,zone=a --stage write=0 --stage read=2"), 0, "%s", output);
+    free(output);
+    cr_expect_eq(ready_at("write"), 4);
+    cr_expect_eq(rig_run(&rig, &output, "run p.yaml --only gpu"), 2);
+    cr_expect_not_null(strstr(output, "this node would serve no stage: stages require gpu, zone=a"), "%s", output);
+    free(output);
+    cr_expect_eq(rig_run(&rig, &output, "run p.yaml --only nothing"), 2);
+    cr_expect_not_null(strstr(output, "no stage is named 'nothing'"), "%s", output);
+    free(output);
+    cr_expect_eq(rig_run(&rig, &output, "run p.yaml --label 'two words'"), 2);
+    free(output);
+    cr_expect_eq(rig_run(&rig, NULL, "run p.yaml --until-idle"), 0);
+    cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.task where status = 'done'"), 4);
+    expect_no_run_was_lost(12);
 }
