@@ -78,6 +78,7 @@ struct store_verdict { /* one a chain, in the order of the request */
     int step;  /* the row's step now */
     int stage; /* where the row stands now */
     bool running; /* still running under the claim */
+    bool done, failed; /* at that end: a newer version, or another definition, may have wanted something else */
 };
 
 struct store_task { /* a claimed row */

@@ -273,10 +273,13 @@ enum status chains_read_verdicts(const struct chain_list *list, const struct db_
         }
         verdict->step = (int)db_int64(result, row, STEP);
         verdict->stage = (int)db_int64(result, row, STAGE);
+        const char *status = db_value(result, row, STATUS);
+        bool ours = verdict->answer == STORE_ACCEPTED || verdict->answer == STORE_APPLIED;
+        verdict->done = ours && strcmp(status, "done") == 0;
+        verdict->failed = ours && strcmp(status, "failed") == 0;
         /* A row that refused may run under another's claim. One that is busy told nothing. */
         verdict->running = verdict->answer == STORE_BUSY ||
-                           (verdict->answer == STORE_ACCEPTED &&
-                            strcmp(db_value(result, row, STATUS), "running") == 0);
+                           (verdict->answer == STORE_ACCEPTED && strcmp(status, "running") == 0);
     }
     return STATUS_OK;
 }

@@ -211,6 +211,7 @@ static void take_fence(struct lane *lane, const struct chain_ref *ref,
          * applied before. */
         verdict->verdict.answer = running ? STORE_ACCEPTED : STORE_APPLIED;
         verdict->verdict.running = running;
+        verdict->verdict.done = strcmp(db_value(result, row, STATUS), "done") == 0;
     } else {
         verdict->dropped = true;
     }

@@ -6,12 +6,9 @@
 #include "base/memory.h"
 #include "scheduler/state.h"
 
-static void count_end(struct scheduler *s, const struct held *h) {
-    if (h->sent_ending == STORE_FAILED) {
-        s->failed_tasks++;
-    } else if (h->sent_ending == STORE_NEXT && h->first_position + h->count >= h->stage->pipeline->stage_count) {
-        s->done_tasks++;
-    }
+static void count_end(struct scheduler *s, const struct store_verdict *verdict) {
+    s->done_tasks += verdict->done;
+    s->failed_tasks += verdict->failed;
 }
 
 /* A row that has left stands ready: at the stage in hand again, or where its chain did not expect it. */
@@ -41,7 +38,7 @@ void answer_verdict(struct scheduler *s, struct held *h, const struct store_verd
         tick_doubt(s, now);
         return;
     case STORE_APPLIED:
-        count_end(s, h);
+        count_end(s, verdict);
         expect_after_exit(h, verdict);
         held_lose(s, h);
         return;
@@ -50,7 +47,7 @@ void answer_verdict(struct scheduler *s, struct held *h, const struct store_verd
     }
     h->busy_delay_ms = h->not_before_ms = 0;
     if (!verdict->running) {
-        count_end(s, h);
+        count_end(s, verdict);
         expect_after_exit(h, verdict);
         held_lose(s, h);
         return;

@@ -146,7 +146,7 @@ static void on_committed(struct scheduler *s, struct held *h, const struct store
     }
     bool last = h->stage->position + 1 == h->stage->pipeline->stage_count;
     if (!verdict->verdict.running) {
-        s->done_tasks += last;
+        s->done_tasks += verdict->verdict.done;
         if (!last || h->superseded || verdict->verdict.stage != h->stage->spec->id) {
             stage_expect_row(h->stage, verdict->verdict.stage);
         }

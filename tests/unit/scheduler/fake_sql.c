@@ -174,7 +174,11 @@ static struct store_verdict not_fenced(const struct fake_row *row, const struct 
     bool before = row->status != FAKE_RUNNING && row->claim == chain->claim &&
                   row->step == chain->step + chain->count && chain->ending != STORE_STAY;
     return (struct store_verdict){
-        .answer = before ? STORE_APPLIED : STORE_REFUSED, .step = row->step, .stage = row->stage};
+        .answer = before ? STORE_APPLIED : STORE_REFUSED,
+        .step = row->step,
+        .stage = row->stage,
+        .done = before && row->status == FAKE_DONE,
+        .failed = before && row->status == FAKE_FAILED};
 }
 
 struct store_verdict sql_complete(struct fake_store *store, const struct store_chain *chain) {
@@ -199,7 +203,9 @@ struct store_verdict sql_complete(struct fake_store *store, const struct store_c
     return (struct store_verdict){.answer = STORE_ACCEPTED,
                                   .step = row->step,
                                   .stage = row->stage,
-                                  .running = row->status == FAKE_RUNNING};
+                                  .running = row->status == FAKE_RUNNING,
+                                  .done = row->status == FAKE_DONE,
+                                  .failed = row->status == FAKE_FAILED};
 }
 
 enum fake_fence sql_look(const struct fake_store *store, const struct store_chain *chain, struct store_verdict *verdict) {
@@ -212,6 +218,7 @@ enum fake_fence sql_look(const struct fake_store *store, const struct store_chai
     if (row->step == chain->step + chain->count && running == (chain->ending == STORE_STAY)) {
         verdict->answer = running ? STORE_ACCEPTED : STORE_APPLIED;
         verdict->running = running;
+        verdict->done = row->status == FAKE_DONE;
         return FENCE_APPLIED;
     }
     bool in_steps = row->step >= chain->step && row->step <= chain->step + chain->count - 1;
