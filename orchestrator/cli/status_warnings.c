@@ -76,7 +76,11 @@ static void warn_of_stage(const struct giving *giving, int row) {
     if (ready == 0 || is_served(giving, pipeline, stage)) {
         return;
     }
-    if (giving->alive == 0) {
+    if (!db_is_null(stages, row, STAGE_REQUIRES)) {
+        give(giving, pipeline, stage,
+             "%" PRId64 " ready tasks, and no living node runs this stage: it wants pgstage run FILE with --label %s", ready,
+             db_value(stages, row, STAGE_REQUIRES));
+    } else if (giving->alive == 0) {
         give(giving, pipeline, stage, "%" PRId64 " ready tasks, and no node is alive: start one with pgstage run FILE",
              ready);
     } else {
