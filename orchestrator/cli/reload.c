@@ -58,9 +58,9 @@ enum exit_status reload_take_current(const struct args *args, struct db_sync *db
     return status;
 }
 
-/* Reads and registers a file, as at the start. */
+/* Reads and registers a file, as at the start. *not_taken is set when it is an earlier revision's: the current one is read. */
 static enum exit_status read_file(const struct args *args, struct db_sync *db, const char *file, const char *name,
-                                  struct definition *definition, struct buf *said) {
+                                  struct definition *definition, char **not_taken, struct buf *said) {
     enum exit_status status = definition_load(file, definition, said);
     if (status == EXIT_OK && strcmp(definition->def->name, name) != 0) {
         buf_append_format(said, "pgstage: %s: it is of pipeline '%s' now, not of '%s': start a node for it\n", file,
@@ -70,7 +70,12 @@ static enum exit_status read_file(const struct args *args, struct db_sync *db, c
     status = status == EXIT_OK ? check_usable(args, definition, said) : status;
     status = status == EXIT_OK ? definition_register(db, definition, DEFINITION_RUN, said) : status;
     if (status == EXIT_OK && definition->is_older) {
+        int older = definition->revision;
         status = reload_take_current(args, db, file, definition, said);
+        *not_taken = status != EXIT_OK ? NULL
+                                       : mem_format("the file on disk is not taken: it equals revision %d, the current one is "
+                                                    "%d; pgstage apply %s makes it the current one", older,
+                                                    definition->revision, file);
     }
     return status;
 }
@@ -103,7 +108,7 @@ static enum exit_status read_one(const struct reload_source *source, struct db_s
     struct buf said;
     buf_init(&said, (size_t)1 << 20);
     enum exit_status status =
-        from_file ? read_file(args, db, argument, name, definition, &said)
+        from_file ? read_file(args, db, argument, name, definition, &set->rejected[index], &said)
                   : load_current(args, db, name, source->named[index] ? now->def->file : argument, definition, &said);
     if (status != EXIT_OK && !is_away(status)) {
         definition_finish(definition);

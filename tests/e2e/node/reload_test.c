@@ -158,17 +158,27 @@ Test(reload, a_new_revision_is_taken_within_seconds) {
     expect_no_run_was_lost(24);
 }
 
+/* At any moment of it: reading, starting, taking over, draining. */
 Test(reload, a_stop_during_a_reload_stops_both) {
-    begin_sleepers(20, 800);
-    write_sleepers(3, "");
-    kill(rig.nodes[0], SIGHUP);
-    rig_await_log(&rig, 0, "reload.begun");
-    kill(-rig.nodes[0], SIGINT);
-    cr_expect_eq(rig_wait(&rig, 0), 0);
-    int64_t done = rig_number(&rig, "select count(*) from pgstage.task where status = 'done'");
-    cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.node where not ended"), 0);
-    cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.task where status = 'running'"), 0);
-    expect_no_run_was_lost((int)done);
+    begin_sleepers(200, 100);
+    for (int i = 0; i < 6; i++) {
+        write_sleepers(2 + i, "");
+        kill(rig.nodes[0], SIGHUP);
+        if (i % 3 > 0) {
+            rig_await_log(&rig, 0, "reload.begun");
+        }
+        for (int k = 0; k < i * 10; k++) {
+            rig_pause();
+        }
+        kill(-rig.nodes[0], SIGINT);
+        cr_expect_eq(rig_wait(&rig, 0), 0);
+        cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.node where not ended"), 0);
+        cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.task where status = 'running'"), 0);
+        rig_start(&rig, 0, "--lease 5s");
+        rig_await(&rig, "select least(count(*), 1) from pgstage.task where status = 'running'", 1);
+    }
+    cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.task where attempt + crashes + rescues <> 0"), 0);
+    rig_check_counts(&rig);
 }
 
 /* C17: the stage has another name, and its tasks have moved nowhere. */
@@ -195,6 +205,21 @@ Test(reload, an_older_file_runs_the_current_definition) {
     cr_expect_not_null(strstr(output, "it equals revision 1; the current one, revision 2, is run instead"), "%s", output);
     free(output);
     cr_expect_eq(rig_number(&rig, "select count(*) from ledger where stage = 'more'"), 3);
+}
+
+/* So does a reload, and it says so: what was in force once does not come back by chance. */
+Test(reload, c71_a_file_that_is_an_earlier_revision_is_not_taken_silently) {
+    begin_sleepers(4, 100);
+    write_sleepers(3, "");
+    kill(rig.nodes[0], SIGHUP);
+    rig_await_log(&rig, 0, "workers 2 -> 3");
+    rig_await_log(&rig, 0, "reload.done");
+    write_sleepers(2, "");
+    kill(rig.nodes[0], SIGHUP);
+    rig_await_log(&rig, 0, "the file on disk is not taken: it equals revision 1, the current one is 2; pgstage apply p.yaml");
+    await_status("the file on disk is not taken: it equals revision 1");
+    cr_assert_eq(rig_run(&rig, NULL, "apply p.yaml"), 0);
+    rig_await_log(&rig, 0, "workers 3 -> 2");
 }
 
 /* ---- nodes that serve some stages only ---- */
