@@ -83,7 +83,8 @@ static struct demand demand_of(const struct definition *definitions, int count) 
     for (int i = 0; i < count; i++) {
         const struct pipeline_def *def = definitions[i].def;
         for (int s = 0; s < def->stage_count; s++) {
-            int workers = def->stages[s].workers;
+            bool elsewhere = definitions[i].elsewhere != NULL && definitions[i].elsewhere[s];
+            int workers = elsewhere ? 0 : def->stages[s].workers;
             bool is_sql = def->stages[s].kind == STAGE_SQL;
             demand.sure += is_sql ? workers : 0;
             demand.most += is_sql || workers < HANDLER_LANES ? workers : HANDLER_LANES;
