@@ -11,6 +11,15 @@
 
 enum { FILE_MAX_BYTES = 1024 * 1024, REPORT_MAX_BYTES = 1024 * 1024 };
 
+/* A task could not even go straight through. */
+static void check_max_steps(struct loader *loader, const struct tree_node *given) {
+    if (given != NULL && loader->def->max_steps < loader->def->stage_count) {
+        mistake_add(loader->mistakes, given->at, NULL,
+                    "'max_steps' is %d, less than the %d stages of the pipeline",
+                    loader->def->max_steps, loader->def->stage_count);
+    }
+}
+
 static void read_root(struct loader *loader, const struct tree_node *root) {
     if (root->kind != TREE_MAPPING) {
         if (root->kind != TREE_BROKEN) {
@@ -22,9 +31,11 @@ static void read_root(struct loader *loader, const struct tree_node *root) {
     }
     walk_fallbacks(loader, LEVEL_STAGE | LEVEL_RETRY | LEVEL_LIMITS, &loader->defaults);
     walk_fallbacks(loader, LEVEL_FILES, &loader->def->source);
+    walk_fallbacks(loader, LEVEL_PIPELINE, loader->def);
     walk_mapping(loader, LEVEL_PIPELINE, root, loader->def, "");
     if (loader->stage_list != NULL) {
         stages_read(loader, loader->stage_list);
+        check_max_steps(loader, tree_get(root, "max_steps"));
     }
 }
 

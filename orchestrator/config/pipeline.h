@@ -60,6 +60,8 @@ struct stage_def {
     bool after_commit;     /* start only when the predecessor's result is committed */
     const char *const *requires; /* labels that a node must have to serve it, NULL-terminated; NULL: none */
     const char *renamed_from;    /* the name that the stage had before, or NULL */
+    int max_running;       /* tasks of the stage that run at a time on all nodes; 0: no limit */
+    int share_percent;     /* of what it starts, so many at least are those that are ready longest; 0: none */
 };
 
 struct source_def {
@@ -77,6 +79,7 @@ struct pipeline_def {
     const char *folder; /* absolute folder of the file: handlers are relative to it */
     const char *text;   /* the file's bytes, as stored with the revision */
     size_t text_length;
+    int max_steps; /* transitions of a task in one version; default 1000 */
     int stage_count;
     const struct stage_def *stages;
     struct source_def source;

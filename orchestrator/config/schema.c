@@ -31,6 +31,10 @@ const struct config_key config_keys[] = {
      .description = "Where documents come from. Without it they are submitted by programs."},
     {.name = "defaults", .levels = LEVEL_PIPELINE, .type = TYPE_MAPPING, .inner = LEVEL_DEFAULTS,
      .description = "Policy of all stages that do not say otherwise, key by key."},
+    {.name = "max_steps", .levels = LEVEL_PIPELINE, .type = TYPE_INTEGER, .fallback = "1000",
+     FIELD(pipeline_def, max_steps), .low = 1, .high = 1000000,
+     .description = "Stages that a task may pass in one version before it is failed: the end of "
+                    "routes that go round in a circle. Not less than there are stages."},
     {.name = "stages", .levels = LEVEL_PIPELINE, .type = TYPE_STAGES, .inner = LEVEL_STAGE,
      .required = true, .low = 1, .high = CONFIG_STAGES_MAX,
      .description = "The steps of the pipeline, in order."},
@@ -98,6 +102,14 @@ const struct config_key config_keys[] = {
      FIELD(stage_def, renamed_from),
      .description = "The name that the stage had before: its tasks, outputs and pause stay with it. "
                     "Without effect once it has its new name."},
+    {.name = "max_running", .levels = LEVEL_STAGE, .type = TYPE_INTEGER,
+     FIELD(stage_def, max_running), .low = 1, .high = 10000,
+     .description = "How many tasks of the stage may run at a time on all nodes together. Without "
+                    "it as many as there are workers."},
+    {.name = "share", .levels = LEVEL_STAGE, .type = TYPE_PERCENT, FIELD(stage_def, share_percent),
+     .low = 1, .high = 100,
+     .description = "Of the tasks that the stage starts, at least that many are those that have "
+                    "been ready longest, whatever their priority."},
 
     {.name = "attempts", .levels = LEVEL_RETRY, .type = TYPE_INTEGER, .fallback = "5",
      FIELD(stage_def, retry.attempts), .low = 1, .high = 10000,

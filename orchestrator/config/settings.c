@@ -5,6 +5,9 @@
 
 #include "base/require.h"
 
+/* What complete.sql takes when it is not said. */
+enum { MAX_STEPS_DEFAULT = 1000 };
+
 /* NULL: nothing to say. */
 static json_t *of_stage(const struct stage_def *stage) {
     json_t *requires = NULL;
@@ -12,7 +15,9 @@ static json_t *of_stage(const struct stage_def *stage) {
         requires = requires == NULL ? json_array() : requires;
         REQUIRE(json_array_append_new(requires, json_string(stage->requires[i])) == 0);
     }
-    json_t *settings = json_pack("{s:o*, s:s*}", "requires", requires, "renamed_from", stage->renamed_from);
+    json_t *limit = stage->max_running > 0 ? json_integer(stage->max_running) : NULL;
+    json_t *settings = json_pack("{s:o*, s:o*, s:s*}", "max_running", limit, "requires", requires, "renamed_from",
+                                 stage->renamed_from);
     REQUIRE(settings != NULL);
     if (json_object_size(settings) == 0) {
         json_decref(settings);
@@ -34,7 +39,8 @@ static json_t *of_stages(const struct pipeline_def *def) {
 }
 
 void settings_write(const struct pipeline_def *def, struct buf *out) {
-    json_t *settings = json_pack("{s:o*}", "stages", of_stages(def));
+    json_t *max_steps = def->max_steps != MAX_STEPS_DEFAULT ? json_integer(def->max_steps) : NULL;
+    json_t *settings = json_pack("{s:o*, s:o*}", "max_steps", max_steps, "stages", of_stages(def));
     char *text = settings == NULL ? NULL : json_dumps(settings, JSON_COMPACT | JSON_SORT_KEYS);
     REQUIRE(text != NULL);
     buf_append_string(out, text);

@@ -1,7 +1,9 @@
 /* settings.h - what SQL needs of a definition, as one JSON document: pgstage.revision.settings.
  *
  * An object; a member is there only when the definition says something of it:
+ *   "max_steps": N
  *   "stages": {NAME: {...}} (settings of single stages)
+ *     "max_running": N
  *     "requires": [LABEL, ...]     for status: which nodes could serve it
  *     "renamed_from": NAME         for pgstage.register
  * Thread rule: any thread; pure.

@@ -46,6 +46,8 @@ static struct sched_stage stage_of(struct arena *arena, const struct node_pipeli
         .timeout_ms = def->timeout_ms,
         .grace_ms = def->grace_ms,
         .after_commit = def->after_commit,
+        .share_percent = def->share_percent,
+        .limited = def->max_running > 0,
         .role = def->role,
     };
     if (def->kind == STAGE_SQL) {

@@ -27,6 +27,8 @@ enum store_ending {
     STORE_RELEASE, /* back to ready at the stage in hand, no attempt used */
     STORE_DELAYED, /* failed, attempts left; also a wait that uses none */
     STORE_FAILED,  /* attempts spent, permanent, or quarantined */
+    STORE_ROUTE,   /* leaves running after the transitions: ready at `route_stage` */
+    STORE_FINISH,  /* leaves running after the transitions: done, whatever stages there still are */
 };
 
 /* What happened to one task since the store last heard of it. */
@@ -38,14 +40,17 @@ struct store_chain {
     int pipeline, revision;           /* the definition it was run under */
     const struct store_text *outputs; /* count of them; data NULL: the stage returned nothing */
     enum store_ending ending;
+    int route_stage;                /* STORE_ROUTE: id of the stage that the last transition leads to */
     int attempts, crashes, rescues; /* to add to the row */
     int64_t delay_ms;               /* STORE_DELAYED */
     const char *kind, *reason, *detail; /* of a failed run; kind NULL: none */
 };
 
 struct store_claim {
-    int pipeline, stage, previous_stage; /* previous 0: none */
+    int pipeline, stage, previous_stage; /* previous 0: none; where a task comes from of which the store knows no better */
     int count;
+    bool fair;            /* those that are ready longest, whatever their priority */
+    bool limited;         /* of the stage at most so many may run on all nodes: the store counts them */
     int64_t claim;        /* a fresh random number */
     bool from_front;      /* else from (priority, ready_at) on */
     int from_priority;
@@ -90,6 +95,7 @@ struct store_task { /* a claimed row */
 
 struct store_claimed { /* one a claim, in the order of the request */
     int count;
+    bool busy; /* another node is claiming there at this moment: ask again soon */
     const struct store_task *tasks; /* most urgent first */
 };
 
@@ -124,7 +130,8 @@ struct store_statement {
 };
 
 struct store_effect { /* one task's part */
-    struct store_chain chain; /* ends with the transition that this effect makes; ending STORE_NEXT or STORE_STAY */
+    struct store_chain chain; /* ends with the transition that this effect makes; ending STORE_STAY, STORE_NEXT,
+                                 STORE_ROUTE or STORE_FINISH */
     int statement_count;
     const struct store_statement *statements;
 };
@@ -163,6 +170,7 @@ struct store_beat_answer {
 struct store_stage_state {
     int stage, revision;
     bool paused;
+    bool limited; /* max_running in the current definition */
     int64_t open; /* tasks ready, running, waiting or delayed by a retry; 0 unless it was asked for */
 };
 

@@ -63,6 +63,14 @@ struct pool_statement {
     const struct pool_text *parameters; /* data NULL: SQL NULL */
 };
 
+/* Where the task goes after a run that ended well. */
+enum pool_flow {
+    POOL_GO_ON,  /* to the next stage */
+    POOL_ROUTE,  /* to the stage named `target` */
+    POOL_FINISH, /* it is done */
+    POOL_SNOOZE, /* the stage is not done: again after `delay_ms`, no attempt used; output and statements do not count */
+};
+
 /* Borrowed for the callback. */
 struct pool_outcome {
     enum pool_end end;
@@ -74,6 +82,9 @@ struct pool_outcome {
     struct pool_text output;    /* JSON text */
     int statement_count;
     const struct pool_statement *statements;
+    enum pool_flow flow;      /* of POOL_OK */
+    struct pool_text target;  /* POOL_ROUTE */
+    int64_t delay_ms;         /* POOL_SNOOZE */
 };
 
 struct pool_events {

@@ -66,6 +66,9 @@ static int64_t get_crashes(const struct store_chain *chain) {
 static int64_t get_rescues(const struct store_chain *chain) {
     return chain->rescues;
 }
+static int64_t get_route(const struct store_chain *chain) {
+    return chain->route_stage;
+}
 static int64_t get_delay(const struct store_chain *chain) {
     int64_t delay = chain->delay_ms > 0 ? chain->delay_ms : 0;
     return delay < DELAY_MAX_MS ? delay : DELAY_MAX_MS;
@@ -82,7 +85,8 @@ static const char *get_detail(const struct store_chain *chain) {
 
 static const char *const ending_names[] = {
     [STORE_STAY] = "stay",       [STORE_NEXT] = "next",     [STORE_RELEASE] = "ready",
-    [STORE_DELAYED] = "delayed", [STORE_FAILED] = "failed",
+    [STORE_DELAYED] = "delayed", [STORE_FAILED] = "failed", [STORE_ROUTE] = "route",
+    [STORE_FINISH] = "finish",
 };
 
 static struct db_param ints(struct script *script, const struct chain_list *list, int_getter get) {
@@ -198,7 +202,7 @@ static void add_output_columns(struct script *script, const struct chain_list *l
 
 void chains_add_complete(struct script *script, const struct chain_list *list,
                          struct chain_outputs *outputs) {
-    struct db_param *params = script_add(script, &sql_complete, 17);
+    struct db_param *params = script_add(script, &sql_complete, 18);
     params[0] = ints(script, list, get_task);
     params[1] = ints(script, list, get_claim);
     params[2] = ints(script, list, get_first_step);
@@ -214,6 +218,7 @@ void chains_add_complete(struct script *script, const struct chain_list *list,
     params[12] = texts(script, list, get_reason, CHAIN_REASON_MAX_BYTES);
     params[13] = texts(script, list, get_detail, CHAIN_DETAIL_MAX_BYTES);
     add_output_columns(script, list, params + 14, outputs);
+    params[17] = ints(script, list, get_route);
 }
 
 void chains_add_look(struct script *script, const struct chain_list *list) {

@@ -99,7 +99,7 @@ enum status duties_beat(void *context, int64_t node, int64_t lease_ms,
 
 static void on_watched(struct call *call, const struct db_reply *reply) {
     struct watch_call *states = LIST_ENTRY(call, struct watch_call, call);
-    enum { STAGE, PAUSED, REVISION, OPEN };
+    enum { STAGE, PAUSED, REVISION, OPEN, LIMITED };
     struct store_watch_answer answer = {.code = reply->code, .error = reply->error};
     struct arena arena = {0};
     if (reply->code == STATUS_OK) {
@@ -111,6 +111,7 @@ static void on_watched(struct call *call, const struct db_reply *reply) {
             list[row] = (struct store_stage_state){.stage = (int)db_int64(result, row, STAGE),
                                                    .revision = (int)db_int64(result, row, REVISION),
                                                    .paused = db_bool(result, row, PAUSED),
+                                                   .limited = db_bool(result, row, LIMITED),
                                                    .open = db_int64(result, row, OPEN)};
         }
         answer.stages = list;

@@ -203,7 +203,8 @@ static void take_fence(struct lane *lane, const struct chain_ref *ref,
     bool running = strcmp(db_value(result, row, STATUS), "running") == 0;
     verdict->verdict = (struct store_verdict){.answer = STORE_REFUSED,
                                               .step = (int)db_int64(result, row, STEP),
-                                              .stage = (int)db_int64(result, row, STAGE)};
+                                              .stage = (int)db_int64(result, row, STAGE),
+                                              .failed = strcmp(db_value(result, row, STATUS), "failed") == 0};
     if (strcmp(state, "held") == 0) {
         lane->held.refs[lane->held.count++] = *ref;
     } else if (strcmp(state, "applied") == 0) {
@@ -309,7 +310,9 @@ static enum status check_effects(const struct store_effects *request, struct err
     }
     for (int i = 0; i < request->count; i++) {
         const struct store_chain *chain = &request->effects[i].chain;
-        if (chain->count < 1 || (chain->ending != STORE_NEXT && chain->ending != STORE_STAY)) {
+        bool ends_well = chain->ending == STORE_NEXT || chain->ending == STORE_STAY ||
+                         chain->ending == STORE_ROUTE || chain->ending == STORE_FINISH;
+        if (chain->count < 1 || !ends_well) {
             return error_set(err, STATUS_INVALID, "effect %d completes no transition", i);
         }
     }

@@ -98,7 +98,9 @@ static void add_claims(struct tick_call *tick, const struct store_tick *request)
     tick->claim_count = request->claim_count;
     for (int i = 0; i < request->claim_count; i++) {
         const struct store_claim *claim = &request->claims[i];
-        struct db_param *params = script_add(script, &sql_claim, 7);
+        bool special = claim->fair || claim->limited;
+        struct db_param *params = special ? script_add(script, &sql_claim_some, 8)
+                                          : script_add(script, &sql_claim, 7);
         params[0] = script_int(script, claim->stage);
         params[1] = script_int(script, claim->count);
         params[2] = script_int(script, claim->claim);
@@ -109,6 +111,9 @@ static void add_claims(struct tick_call *tick, const struct store_tick *request)
         }
         if (claim->previous_stage != 0) {
             params[6] = script_int(script, claim->previous_stage);
+        }
+        if (special) {
+            params[7] = script_text(script, claim->fair ? "t" : "f");
         }
     }
 }
@@ -225,8 +230,8 @@ static struct store_claimed read_claimed(struct arena *arena, const struct db_re
         UPDATED_AT
     };
     int count = db_rows(result);
-    if (count == 0) {
-        return (struct store_claimed){0};
+    if (count == 0 || db_is_null(result, 0, ID)) {
+        return (struct store_claimed){.busy = count > 0};
     }
     struct store_task *tasks = arena_alloc(arena, (size_t)count * sizeof *tasks);
     for (int row = 0; row < count; row++) {

@@ -15,8 +15,9 @@ static void count_end(struct scheduler *s, const struct store_verdict *verdict) 
 static void expect_after_exit(const struct held *h, const struct store_verdict *verdict) {
     const struct sched_pipeline *pipeline = h->stage->pipeline;
     int position = h->first_position + h->count;
-    position = position < pipeline->stage_count ? position : pipeline->stage_count - 1;
-    if (h->sent_ending == STORE_RELEASE || h->superseded || pipeline->stages[position].id != verdict->stage) {
+    position = position < pipeline->stage_count && h->sent_ending != STORE_FINISH ? position : pipeline->stage_count - 1;
+    int expected = h->sent_ending == STORE_ROUTE ? h->route_stage : pipeline->stages[position].id;
+    if (h->sent_ending == STORE_RELEASE || h->superseded || expected != verdict->stage) {
         stage_expect_row(h->stage, verdict->stage);
     }
 }
@@ -72,36 +73,55 @@ void answer_verdict(struct scheduler *s, struct held *h, const struct store_verd
     }
 }
 
-void answer_claimed(struct scheduler *s, struct stage *stage, const struct store_claimed *claimed, int64_t now) {
-    bool found = claimed->count > 0;
-    int64_t bytes = 0;
-    if (found) {
-        struct claim_use *use = mem_alloc(sizeof *use);
-        use->claim = stage->asked_claim;
-        use->tasks = claimed->count;
-        map_put(&s->claims, use->claim, use);
+static void hold_claimed(struct scheduler *s, const struct asked *asked, const struct store_claimed *claimed) {
+    if (claimed->count == 0) {
+        return;
     }
+    struct stage *stage = asked->stage;
+    struct claim_use *use = mem_alloc(sizeof *use);
+    use->claim = asked->claim;
+    use->tasks = claimed->count;
+    map_put(&s->claims, use->claim, use);
+    int64_t bytes = 0;
     for (int i = 0; i < claimed->count; i++) {
         const struct store_task *row = &claimed->tasks[i];
         bytes += (int64_t)(row->payload.length + row->input.length);
-        struct held *h = held_new(s, stage, row, stage->asked_claim);
+        struct held *h = held_new(s, stage, row, asked->claim);
         if (h->alone) {
             log_event(LOG_INFO, "task.alone", "pipeline=%s stage=%s task=%lld crashes=%d rescues=%d",
                       stage->pipeline->name, stage->spec->name, (long long)h->task, h->crashes, h->rescues);
         }
     }
-    if (found) {
+    if (!asked->fair) {
         const struct store_task *last = &claimed->tasks[claimed->count - 1];
         stage->from_priority = last->priority;
         snprintf(stage->from_ready_at, sizeof stage->from_ready_at, "%s", last->ready_at);
-        int64_t mean = bytes / claimed->count + 1;
-        stage->mean_bytes = mean > stage->mean_bytes ? mean : (stage->mean_bytes * 7 + mean) / 8;
+    }
+    int64_t mean = bytes / claimed->count + 1;
+    stage->mean_bytes = mean > stage->mean_bytes ? mean : (stage->mean_bytes * 7 + mean) / 8;
+}
+
+void answer_claimed(struct scheduler *s, const struct asked *asked, const struct store_claimed *claimed, int count,
+                    int64_t now) {
+    struct stage *stage = asked->stage;
+    int wanted = 0, got = 0, fair_wanted = 0, fair_got = 0;
+    bool busy = false;
+    for (int i = 0; i < count; i++) {
+        hold_claimed(s, &asked[i], &claimed[i]);
+        wanted += asked[i].count;
+        got += claimed[i].count;
+        fair_wanted += asked[i].fair ? asked[i].count : 0;
+        fair_got += asked[i].fair ? claimed[i].count : 0;
+        busy = busy || claimed[i].busy;
+    }
+    if (!busy) {
+        stage->credit = plan_fair_credit(stage->credit, stage->spec->share_percent, got, fair_got, fair_wanted);
     }
     stage->last_claim_ms = now;
     stage->hand_overs = 0;
-    stage->last_claim_short = claimed->count < stage->asked;
-    stage->last_claim_empty = !found;
-    stage->poll_delay_ms = plan_poll_delay_ms(found ? 0 : stage->poll_delay_ms, !stage->last_claim_short);
+    stage->last_claim_short = got < wanted;
+    stage->last_claim_empty = got == 0 && !busy;
+    stage->poll_delay_ms = plan_poll_delay_ms(got > 0 || busy ? 0 : stage->poll_delay_ms, !stage->last_claim_short);
     stage->next_poll_ms = now + stage->poll_delay_ms;
     if (stage->expected) {
         stage_expect(stage); /* this claim may have come too early for what was announced meanwhile */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/require.h"
@@ -33,26 +34,48 @@ void stage_expect(struct stage *stage) {
     stage->expected = true;
 }
 
-void stage_expect_row(struct stage *stage, int id) {
+struct stage *stage_of_id(struct stage *stage, int id) {
     struct stage *first = stage - stage->position;
     for (int i = 0; i < stage->pipeline->stage_count; i++) {
         if (first[i].spec->id == id) {
-            stage_expect(&first[i]);
+            return &first[i];
         }
     }
+    return NULL;
+}
+
+void stage_expect_row(struct stage *stage, int id) {
+    struct stage *named = stage_of_id(stage, id);
+    if (named != NULL) {
+        stage_expect(named);
+    }
+}
+
+/* After_commit and sql stages for the sake of their effects; the others because only a claim is counted. */
+bool stage_wants_committed(const struct stage *stage) {
+    const struct sched_stage *spec = stage->spec;
+    return spec->after_commit || spec->kind == SCHED_SQL || spec->share_percent > 0 || stage->limited;
+}
+
+void stage_hand_over(struct held *h, struct stage *next, struct shared_text *input) {
+    next->hand_overs++;
+    next->credit += next->spec->share_percent;
+    shared_text_drop(h->input);
+    h->input = input;
+    held_enqueue(h, next, false);
 }
 
 static bool may_start(const struct scheduler *s, int64_t now) {
     return s->begun && !s->draining && now < s->lease_end_ms - LEASE_MARGIN_MS;
 }
 
-/* A stage that wants committed input takes a task only when the store has all its transitions. */
+/* Such a stage takes a task only when the store has all its transitions. */
 static bool is_startable(const struct scheduler *s, const struct held *h) {
     if (held_is_blocked(s, h)) {
         return false;
     }
     bool committed = h->count == 0 && !h->in_tick;
-    return committed || !(h->stage->spec->after_commit || h->stage->spec->kind == SCHED_SQL || h->alone);
+    return committed || !(stage_wants_committed(h->stage) || h->alone);
 }
 
 static struct pool_text text_of(const struct shared_text *text) {
@@ -128,6 +151,16 @@ void dispatch_turn(struct scheduler *s, int64_t now) {
 
 /* ---- what comes back --------------------------------------------------------------------------------------------- */
 
+static int stage_id_of_name(const struct sched_pipeline *pipeline, const struct pool_text *name) {
+    for (int i = 0; i < pipeline->stage_count; i++) {
+        const struct sched_stage *stage = &pipeline->stages[i];
+        if (strlen(stage->name) == name->length && memcmp(stage->name, name->data, name->length) == 0) {
+            return stage->id;
+        }
+    }
+    return 0;
+}
+
 static void keep_statements(struct held *h, const struct pool_outcome *outcome) {
     h->statement_count = outcome->statement_count;
     h->statements = mem_alloc(sizeof *h->statements * (size_t)outcome->statement_count);
@@ -151,15 +184,15 @@ void dispatch_after_stage(struct scheduler *s, struct held *h) {
     h->attempt = h->crashes = h->rescues = 0;
     int position = h->first_position + h->count;
     const struct sched_pipeline *pipeline = h->stage->pipeline;
-    if (position >= pipeline->stage_count) {
-        held_end(h, STORE_NEXT);
+    if (position >= pipeline->stage_count || h->leaves != STORE_NEXT) {
+        held_end(h, h->leaves);
         return;
     }
     struct stage *next = h->stage + 1;
     int64_t now = clock_now_ms(s->options.clock);
     struct plan_hand_over_in in = {
         .next_is_handler = next->spec->kind == SCHED_HANDLER,
-        .after_commit = next->spec->after_commit,
+        .committed_only = stage_wants_committed(next),
         .paused = next->paused,
         .last_claim_short = next->last_claim_short,
         .room = stage_room(next),
@@ -171,19 +204,61 @@ void dispatch_after_stage(struct scheduler *s, struct held *h) {
         .alone = h->alone,
     };
     bool stopping = in.stopping || h->cancelled;
-    if (plan_hand_over(&in) || (h->keep && !stopping && !next->paused && !next->spec->elsewhere)) {
-        next->hand_overs++;
-        shared_text_drop(h->input);
-        h->input = h->count > 0 ? shared_text_share(h->outputs[h->count - 1]) : NULL;
-        held_enqueue(h, next, false);
+    if (plan_hand_over(&in) || (h->keep && !stopping && !next->paused && !next->limited && !next->spec->elsewhere)) {
+        stage_hand_over(h, next, h->count > 0 ? shared_text_share(h->outputs[h->count - 1]) : NULL);
         return;
     }
     held_end(h, STORE_NEXT);
 }
 
+static void fail_route(struct held *h, const struct pool_text *target) {
+    const struct sched_pipeline *pipeline = h->stage->pipeline;
+    struct buf why;
+    buf_init(&why, 16 * 1024);
+    buf_append_format(&why, "it was routed to \"%.*s\", which is no stage of its pipeline; the stages are: ",
+                      (int)target->length, target->data);
+    for (int i = 0; i < pipeline->stage_count; i++) {
+        buf_append_format(&why, "%s%s", i == 0 ? "" : ", ", pipeline->stages[i].name);
+    }
+    h->stage->stat.failed++;
+    h->stage->failed++;
+    log_event(LOG_INFO, "task.failed", "pipeline=%s stage=%s task=%lld kind=permanent reason=%s", pipeline->name,
+              h->stage->spec->name, (long long)h->task, log_text(why.data));
+    held_end_failed(h, &(struct plan_failure){.ending = STORE_FAILED, .attempts = 1, .kind = "permanent"}, why.data,
+                    why.length, NULL, 0);
+    buf_finish(&why);
+}
+
+/* False when the claim ends without the transition: a snooze, or a route that leads nowhere. */
+static bool take_flow(struct held *h, const struct pool_outcome *outcome) {
+    h->leaves = STORE_NEXT;
+    switch (outcome->flow) {
+    case POOL_GO_ON:
+        return true;
+    case POOL_FINISH:
+        h->leaves = STORE_FINISH;
+        return true;
+    case POOL_ROUTE:
+        h->route_stage = stage_id_of_name(h->stage->pipeline, &outcome->target);
+        h->leaves = STORE_ROUTE;
+        if (h->route_stage == 0) {
+            fail_route(h, &outcome->target);
+        }
+        return h->route_stage != 0;
+    case POOL_SNOOZE:
+        h->delay_ms = outcome->delay_ms;
+        held_end(h, STORE_DELAYED);
+        return false;
+    }
+    return true;
+}
+
 static void on_ok(struct scheduler *s, struct held *h, const struct pool_outcome *outcome) {
     if (h->cancelled) {
         held_end(h, STORE_RELEASE);
+        return;
+    }
+    if (!take_flow(h, outcome)) {
         return;
     }
     h->outputs[h->count++] = shared_text_new(outcome->output.data, outcome->output.length);

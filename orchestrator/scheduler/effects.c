@@ -66,8 +66,8 @@ static void build_effect(struct arena *arena, struct held *h, struct store_effec
     if (!h->effect_open) {
         const struct sched_pipeline *pipeline = h->stage->pipeline;
         int next = h->first_position + h->count;
-        bool goes_on = next < pipeline->stage_count && !pipeline->stages[next].elsewhere;
-        h->effect_ending = h->keep && goes_on && !h->cancelled ? STORE_STAY : STORE_NEXT;
+        bool goes_on = next < pipeline->stage_count && !pipeline->stages[next].elsewhere && !h->stage[1].limited;
+        h->effect_ending = h->keep && goes_on && !h->cancelled && h->leaves == STORE_NEXT ? STORE_STAY : h->leaves;
     }
     effect->chain = (struct store_chain){
         .task = h->task,
@@ -79,6 +79,7 @@ static void build_effect(struct arena *arena, struct held *h, struct store_effec
         .revision = h->stage->pipeline->revision,
         .outputs = outputs,
         .ending = h->effect_ending,
+        .route_stage = h->effect_ending == STORE_ROUTE ? h->route_stage : 0,
     };
     build_statements(arena, h, effect);
 }
@@ -144,8 +145,13 @@ static void on_committed(struct scheduler *s, struct held *h, const struct store
         held_leave(s, h);
         return;
     }
-    bool last = h->stage->position + 1 == h->stage->pipeline->stage_count;
+    bool end = h->stage->position + 1 == h->stage->pipeline->stage_count;
+    bool last = h->leaves == STORE_FINISH || (end && h->leaves == STORE_NEXT);
+    if (h->stage->limited) {
+        stage_expect(h->stage); /* it leaves a place to the next one */
+    }
     if (!verdict->verdict.running) {
+        s->failed_tasks += verdict->verdict.failed;
         s->done_tasks += verdict->verdict.done;
         if (!last || h->superseded || verdict->verdict.stage != h->stage->spec->id) {
             stage_expect_row(h->stage, verdict->verdict.stage);
@@ -160,15 +166,14 @@ static void on_committed(struct scheduler *s, struct held *h, const struct store
     struct shared_text *output = shared_text_share(h->outputs[h->count - 1]);
     held_accept(h, h->count);
     struct stage *next = h->stage + 1;
-    if (last || s->draining || h->cancelled || next->paused || next->spec->id != verdict->verdict.stage) {
+    if (last || s->draining || h->cancelled || next->paused || next->limited ||
+        next->spec->id != verdict->verdict.stage) {
         shared_text_drop(output);
         held_end(h, STORE_RELEASE);
         return;
     }
-    shared_text_drop(h->input);
-    h->input = output;
     h->attempt = h->crashes = h->rescues = 0;
-    held_enqueue(h, next, false);
+    stage_hand_over(h, next, output);
 }
 
 static void split(struct scheduler *s, struct lane *lane, const struct store_effects_answer *answer) {

@@ -49,6 +49,7 @@ struct held *held_new(struct scheduler *s, struct stage *stage, const struct sto
     h->alone = row->crashes >= PLAN_ALONE_AFTER || row->rescues >= PLAN_ALONE_AFTER;
     h->keep = row->superseded >= PLAN_FINISH_AFTER;
     h->first_position = stage->position;
+    h->leaves = STORE_NEXT;
     h->outputs = mem_alloc(sizeof *h->outputs * (size_t)stage->pipeline->stage_count);
     list_append(&s->all, &h->all);
     s->held_count++;

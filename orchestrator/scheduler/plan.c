@@ -41,7 +41,7 @@ bool plan_hand_over(const struct plan_hand_over_in *in) {
     if (in->stopping || in->cancelled || in->superseded || in->alone) {
         return false;
     }
-    if (!in->next_is_handler || in->after_commit || in->paused) {
+    if (!in->next_is_handler || in->committed_only || in->paused) {
         return false;
     }
     return in->last_claim_short && in->room > 0 && in->hand_overs < PLAN_HAND_OVERS &&
@@ -65,6 +65,16 @@ int plan_claim_count(const struct plan_claim_in *in) {
         count = by_bytes;
     }
     return count > 0 ? (int)count : 0;
+}
+
+int plan_fair_count(int64_t credit, int share_percent, int count) {
+    int64_t fair = (credit + (int64_t)count * share_percent) / 100;
+    return fair < count ? (int)fair : count;
+}
+
+int64_t plan_fair_credit(int64_t credit, int share_percent, int started, int fair, int asked) {
+    int64_t left = credit + (int64_t)started * share_percent - (int64_t)fair * 100;
+    return fair < asked || left < 0 ? 0 : left;
 }
 
 int64_t plan_poll_delay_ms(int64_t last_delay_ms, bool success) {

@@ -38,7 +38,7 @@ struct plan_failure plan_failure(const struct plan_failure_in *in, const struct 
 
 /* Whether a task whose stage ended well goes on to the next stage in memory, under the same claim. */
 struct plan_hand_over_in {
-    bool next_is_handler, after_commit, paused; /* of the next stage */
+    bool next_is_handler, committed_only, paused; /* of the next stage */
     bool last_claim_short;
     int room;      /* free places of the next stage, less what is queued for it */
     int hand_overs; /* since its last claim */
@@ -55,6 +55,12 @@ struct plan_claim_in {
     bool paused, stopping;
 };
 int plan_claim_count(const struct plan_claim_in *in);
+
+/* Of `count` rows that a stage asks for, how many are to be those that are ready longest. `credit`: what is left of the
+ * share of earlier starts, in hundredths of a task; never negative. */
+int plan_fair_count(int64_t credit, int share_percent, int count);
+/* The credit after a claim; `asked` of the fair ones. When they were fewer, nobody waits, and nobody is owed anything. */
+int64_t plan_fair_credit(int64_t credit, int share_percent, int started, int fair, int asked);
 
 /* The next delay of what was tried in vain: a poll, a tick, an effect. 0 when it was not in vain. */
 int64_t plan_poll_delay_ms(int64_t last_delay_ms, bool success);

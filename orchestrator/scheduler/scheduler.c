@@ -23,6 +23,7 @@ static void stage_init(struct scheduler *s, struct stage *stage, const struct sc
         .spec = &pipeline->stages[position],
         .position = position,
         .pool_closed = true,
+        .limited = pipeline->stages[position].limited,
         .last_claim_empty = false,
         .lane_count = lanes_of(&pipeline->stages[position]),
     };
@@ -215,6 +216,7 @@ void scheduler_stage_states(struct scheduler *s, int count, const struct store_s
                 stage_expect(stage);
             }
             stage->paused = states[i].paused;
+            stage->limited = states[i].limited;
         }
     }
 }

@@ -36,6 +36,8 @@ struct sched_stage {
     struct backoff backoff;
     int64_t timeout_ms, grace_ms;
     bool after_commit;
+    int share_percent; /* of what it starts, so many at least are those that are ready longest; 0: none */
+    bool limited;      /* max_running: the store counts. What the current definition says counts more: see stage states */
     bool elsewhere;        /* only other nodes serve it: no pool, no claims, nothing is handed over into it */
     struct pool_spec pool; /* SCHED_HANDLER */
     int statement_count;   /* SCHED_SQL */

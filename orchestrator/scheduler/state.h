@@ -73,6 +73,9 @@ struct held {
     int64_t interrupt_at_ms; /* a cancelled run is killed then; 0: never */
     uint64_t waits_for;      /* a run under an older claim of the task that must be over first; 0: none */
 
+    enum store_ending leaves; /* how its stage, when it has ended well, ends the claim: NEXT, or as the handler said */
+    int route_stage;          /* id of the stage that ROUTE leads to */
+
     /* ENDED */
     enum store_ending ending;
     int add_attempts, add_crashes, add_rescues;
@@ -112,9 +115,9 @@ struct stage {
     struct lane *lanes;
     int lane_count;
     bool paused;
+    bool limited; /* the store counts how many run on all nodes */
 
-    int asked; /* rows asked for in the tick in flight */
-    int64_t asked_claim;
+    int64_t credit; /* of its share; see plan_fair_count */
     bool last_claim_short, last_claim_empty;
     bool expected; /* rows may have become ready since the last claim was sent */
     bool woken;    /* since the last claim: one that overtook where the claims are may stand at the front */
@@ -127,6 +130,14 @@ struct stage {
     struct store_stat stat; /* since the last tick */
     struct store_stat sent_stat;
     int64_t runs, failed;   /* since the start */
+};
+
+/* A claim in the tick in flight. A stage has up to two, the fair one first. */
+struct asked {
+    struct stage *stage;
+    int64_t claim;
+    int count;
+    bool fair;
 };
 
 struct claim_use {
@@ -157,7 +168,7 @@ struct scheduler {
     struct arena tick_arena;
     struct held **tick_held;
     int tick_chains;
-    struct stage **tick_stages;
+    struct asked *tick_asks;
     int tick_claims;
     int chain_limit; /* 0: none; else the most chains a tick may carry while one with bad content is searched */
 
@@ -207,6 +218,9 @@ int stage_room(const struct stage *stage);                      /* places not ye
 bool stage_is_parked(const struct stage *stage);                /* its pool will not take tasks again */
 void stage_expect(struct stage *stage);                         /* rows may be ready: claim as soon as there is room */
 void stage_expect_row(struct stage *stage, int id);             /* the same for the stage of that id, in its pipeline */
+struct stage *stage_of_id(struct stage *stage, int id);         /* of the same pipeline; NULL when it has none */
+bool stage_wants_committed(const struct stage *stage);          /* it takes a task only when the store has its input */
+void stage_hand_over(struct held *h, struct stage *next, struct shared_text *input); /* takes `input` */
 
 /* effects.c */
 void effects_turn(struct scheduler *s, int64_t now, int64_t *next_ms);
@@ -217,7 +231,9 @@ void tick_doubt(struct scheduler *s, int64_t now); /* the store may hold a claim
 
 /* answer.c */
 void answer_verdict(struct scheduler *s, struct held *h, const struct store_verdict *verdict, int64_t now);
-void answer_claimed(struct scheduler *s, struct stage *stage, const struct store_claimed *claimed, int64_t now);
+/* `asked` and `claimed`: all `count` claims of one stage. */
+void answer_claimed(struct scheduler *s, const struct asked *asked, const struct store_claimed *claimed, int count,
+                    int64_t now);
 void answer_told(struct scheduler *s, const struct store_told *told, int64_t now);
 void answer_bad_content(struct scheduler *s, const struct store_tick_answer *answer);
 

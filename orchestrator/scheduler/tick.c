@@ -36,6 +36,7 @@ static void build_chain(struct arena *arena, struct held *h, struct store_chain 
         .revision = pipeline->revision,
         .outputs = outputs,
         .ending = h->state == HELD_ENDED ? h->ending : STORE_STAY,
+        .route_stage = h->state == HELD_ENDED && h->ending == STORE_ROUTE ? h->route_stage : 0,
         .attempts = h->add_attempts,
         .crashes = h->add_crashes,
         .rescues = h->add_rescues,
@@ -70,9 +71,20 @@ static struct store_chain *gather_chains(struct scheduler *s, int64_t now) {
 static void expect_from_chains(struct scheduler *s, int64_t now) {
     for (int i = 0; i < s->tick_chains; i++) {
         const struct held *h = s->tick_held[i];
+        if (h->state != HELD_ENDED) {
+            continue;
+        }
+        if (h->stage->limited) {
+            h->stage->next_poll_ms = now; /* it leaves a place to the next one */
+        }
         int position = h->first_position + h->count;
-        if (h->state == HELD_ENDED && h->ending == STORE_NEXT && position < h->stage->pipeline->stage_count) {
-            struct stage *next = h->stage + (position - h->stage->position);
+        struct stage *next = NULL;
+        if (h->ending == STORE_NEXT && position < h->stage->pipeline->stage_count) {
+            next = h->stage + (position - h->stage->position);
+        } else if (h->ending == STORE_ROUTE) {
+            next = stage_of_id(h->stage, h->route_stage);
+        }
+        if (next != NULL) {
             next->next_poll_ms = now;
         }
     }
@@ -93,9 +105,28 @@ static bool may_claim(const struct scheduler *s, int64_t now) {
     return s->begun && !s->draining && now < s->lease_end_ms - LEASE_MARGIN_MS;
 }
 
+static void add_claim(struct scheduler *s, struct stage *stage, struct store_claim *claims, int count, bool fair,
+                      bool from_front) {
+    struct asked *asked = &s->tick_asks[s->tick_claims];
+    *asked = (struct asked){stage, random_identity(s->options.random), count, fair};
+    claims[s->tick_claims++] = (struct store_claim){
+        .pipeline = stage->pipeline->id,
+        .stage = stage->spec->id,
+        .previous_stage = stage->position > 0 ? stage->pipeline->stages[stage->position - 1].id : 0,
+        .count = count,
+        .fair = fair,
+        .limited = stage->limited,
+        .claim = asked->claim,
+        .from_front = from_front,
+        .from_priority = stage->from_priority,
+        .from_ready_at = arena_copy_string(&s->tick_arena, stage->from_ready_at),
+    };
+}
+
 static struct store_claim *gather_claims(struct scheduler *s, int64_t now) {
-    struct store_claim *claims = arena_alloc(&s->tick_arena, sizeof *claims * (size_t)(s->stage_count + 1));
-    s->tick_stages = arena_alloc(&s->tick_arena, sizeof *s->tick_stages * (size_t)(s->stage_count + 1));
+    size_t most = 2 * (size_t)s->stage_count + 1;
+    struct store_claim *claims = arena_alloc(&s->tick_arena, sizeof *claims * most);
+    s->tick_asks = arena_alloc(&s->tick_arena, sizeof *s->tick_asks * most);
     s->tick_claims = 0;
     if (!may_claim(s, now)) {
         return claims;
@@ -108,21 +139,15 @@ static struct store_claim *gather_claims(struct scheduler *s, int64_t now) {
         }
         bool front = stage->last_claim_short || stage->woken || stage->from_ready_at[0] == '\0' ||
                      now - stage->last_front_ms >= 1000;
-        stage->asked = count;
         stage->expected = stage->woken = false;
-        stage->asked_claim = random_identity(s->options.random);
         stage->last_front_ms = front ? now : stage->last_front_ms;
-        claims[s->tick_claims] = (struct store_claim){
-            .pipeline = stage->pipeline->id,
-            .stage = stage->spec->id,
-            .previous_stage = stage->position > 0 ? stage->pipeline->stages[stage->position - 1].id : 0,
-            .count = count,
-            .claim = stage->asked_claim,
-            .from_front = front,
-            .from_priority = stage->from_priority,
-            .from_ready_at = arena_copy_string(&s->tick_arena, stage->from_ready_at),
-        };
-        s->tick_stages[s->tick_claims++] = stage;
+        int fair = plan_fair_count(stage->credit, stage->spec->share_percent, count);
+        if (fair > 0) {
+            add_claim(s, stage, claims, fair, true, true);
+        }
+        if (count > fair) {
+            add_claim(s, stage, claims, count - fair, false, front);
+        }
     }
     return claims;
 }
@@ -160,8 +185,10 @@ static void after_success(struct scheduler *s, const struct store_tick_answer *a
         answer_verdict(s, s->tick_held[i], &answer->verdicts[i], now);
     }
     /* What is claimed for an identity that has been left is for others to rescue. */
-    for (int i = 0; i < s->tick_claims && s->begun; i++) {
-        answer_claimed(s, s->tick_stages[i], &answer->claimed[i], now);
+    for (int i = 0; i < s->tick_claims && s->begun;) {
+        int count = i + 1 < s->tick_claims && s->tick_asks[i + 1].stage == s->tick_asks[i].stage ? 2 : 1;
+        answer_claimed(s, &s->tick_asks[i], &answer->claimed[i], count, now);
+        i += count;
     }
     for (int i = 0; i < answer->told_count; i++) {
         answer_told(s, &answer->told[i], now);
@@ -216,7 +243,7 @@ static void after_failure(struct scheduler *s, const struct store_tick_answer *a
         held_free_if_lost(s, s->tick_held[i]);
     }
     for (int i = 0; i < s->tick_claims; i++) {
-        s->tick_stages[i]->next_poll_ms = s->tick_not_before_ms;
+        s->tick_asks[i].stage->next_poll_ms = s->tick_not_before_ms;
     }
     if (answer->code == STATUS_UNCERTAIN && s->begun) {
         tick_doubt(s, now);
@@ -235,9 +262,6 @@ static void on_tick(void *context, const struct store_tick_answer *answer) {
         after_success(s, answer, now);
     } else {
         after_failure(s, answer, now);
-    }
-    for (int i = 0; i < s->tick_claims; i++) {
-        s->tick_stages[i]->asked = 0;
     }
     s->tick_chains = s->tick_claims = 0;
     arena_finish(&s->tick_arena);

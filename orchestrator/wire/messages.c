@@ -204,6 +204,11 @@ enum status wire_put_result(struct buf *out, const struct wire_result *m, struct
             put_optional(&w, statement->parameters[j]);
         }
     }
+    if (m->flow != WIRE_GO_ON) {
+        put_u8(&w, (uint8_t)m->flow);
+        put_optional(&w, m->target);
+        put_i64(&w, m->delay_ms);
+    }
     return frame_end(&w, err);
 }
 
@@ -236,6 +241,20 @@ static void get_statements(struct frame_reader *r, struct wire_result *m) {
     frame_want(r, parameters_left == 0);
 }
 
+/* What a worker of 1.0 does not write, nor one whose task just goes on. */
+static void get_flow(struct frame_reader *r, struct wire_result *m) {
+    if (r->failed || frame_left(r) == 0) {
+        return;
+    }
+    uint8_t flow = get_u8(r);
+    frame_want(r, flow >= WIRE_ROUTE && flow <= WIRE_SNOOZE && m->outcome == WIRE_OK);
+    m->flow = (enum wire_flow)flow;
+    m->target = get_optional(r);
+    m->delay_ms = get_count(r);
+    frame_want(r, (flow == WIRE_ROUTE) == (m->target.data != NULL));
+    frame_want(r, flow == WIRE_SNOOZE || m->delay_ms == 0);
+}
+
 enum status wire_get_result(const struct wire_frame *f, struct wire_result *m, struct error *err) {
     struct frame_reader r;
     frame_open(&r, f, WIRE_RESULT);
@@ -247,6 +266,7 @@ enum status wire_get_result(const struct wire_frame *f, struct wire_result *m, s
     m->message = get_optional(&r);
     m->output = get_optional(&r);
     get_statements(&r, m);
+    get_flow(&r, m);
     enum status status = frame_done(&r, WIRE_RESULT, err);
     if (status != STATUS_OK) {
         wire_result_finish(m);

@@ -17,7 +17,8 @@
 #include "base/buf.h"
 #include "base/error.h"
 
-enum { WIRE_MAJOR = 1, WIRE_MINOR = 0 };
+/* 1.1: a RESULT may say where the task goes. A node of 1.0 takes no such RESULT. */
+enum { WIRE_MAJOR = 1, WIRE_MINOR = 1, WIRE_MINOR_FLOW = 1 };
 #define WIRE_FRAME_MAX ((uint32_t)400 * 1024 * 1024)
 enum { WIRE_HEADER_BYTES = 8 };
 /* Of one RESULT; the second counts the parameters of all its statements. */
@@ -81,6 +82,9 @@ struct wire_refused {
 
 enum wire_outcome { WIRE_OK = 0, WIRE_RETRY = 1, WIRE_FAIL = 2 };
 
+/* Where a task goes after WIRE_OK. Anything but GO_ON stands behind the statements; GO_ON is not written. */
+enum wire_flow { WIRE_GO_ON = 0, WIRE_ROUTE = 1, WIRE_FINISH = 2, WIRE_SNOOZE = 3 };
+
 struct wire_statement {
     struct wire_bytes sql;
     uint32_t parameter_count;
@@ -95,6 +99,9 @@ struct wire_result {
     struct wire_bytes output;  /* JSON text; absent: none */
     uint32_t statement_count;
     const struct wire_statement *statements; /* decoded into memory that wire_result_finish frees */
+    enum wire_flow flow;
+    struct wire_bytes target; /* WIRE_ROUTE: name of the stage; else absent */
+    int64_t delay_ms;         /* WIRE_SNOOZE */
 };
 
 struct wire_log {

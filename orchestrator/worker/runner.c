@@ -148,13 +148,26 @@ static pgstage_task *create_task(struct job *job) {
 static void put_failure(struct buf *out, struct wire_result *result, enum wire_outcome outcome,
                         const char *text) {
     struct error err = ERROR_NONE;
-    result->outcome = outcome;
-    result->message = wire_text(text);
-    result->output = (struct wire_bytes){0};
-    result->statement_count = 0;
+    *result = (struct wire_result){.run = result->run,
+                                   .outcome = outcome,
+                                   .run_us = result->run_us,
+                                   .message = wire_text(text)};
     if (wire_put_result(out, result, &err) != STATUS_OK) {
         channel_breach("%s", err.text);
     }
+}
+
+static void set_flow(struct wire_result *result, const pgstage_task *task) {
+    struct pgstage_host_flow flow = pgstage_host_flow(task);
+    static const enum wire_flow flows[] = {
+        [PGSTAGE_HOST_GO_ON] = WIRE_GO_ON,
+        [PGSTAGE_HOST_ROUTE] = WIRE_ROUTE,
+        [PGSTAGE_HOST_FINISH] = WIRE_FINISH,
+        [PGSTAGE_HOST_SNOOZE] = WIRE_SNOOZE,
+    };
+    result->flow = flows[flow.kind];
+    result->target = wire_of(flow.target);
+    result->delay_ms = flow.delay_ms;
 }
 
 static void put_success(struct wire_result *result, const pgstage_task *task) {
@@ -179,6 +192,7 @@ static void put_success(struct wire_result *result, const pgstage_task *task) {
     result->output = wire_of(pgstage_host_output(task));
     result->statement_count = (uint32_t)count;
     result->statements = statements;
+    set_flow(result, task);
     struct error err = ERROR_NONE;
     if (wire_put_result(&runner.out, result, &err) != STATUS_OK) {
         put_failure(&runner.out, result, WIRE_FAIL, err.text);
@@ -192,6 +206,13 @@ static void put_result(struct wire_result *result, const pgstage_task *task,
     char text[96];
     switch (returned) {
     case PGSTAGE_OK:
+        if (pgstage_host_flow(task).kind != PGSTAGE_HOST_GO_ON &&
+            runner.hello.minor < WIRE_MINOR_FLOW) {
+            put_failure(&runner.out, result, WIRE_RETRY,
+                        "the node is of an older release, which cannot route, finish early or "
+                        "snooze: restart it");
+            return;
+        }
         put_success(result, task);
         return;
     case PGSTAGE_RETRY:

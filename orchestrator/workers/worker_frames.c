@@ -128,6 +128,20 @@ static enum pool_end end_of(enum wire_outcome outcome) {
     return POOL_FAIL;
 }
 
+static enum pool_flow flow_of(enum wire_flow flow) {
+    switch (flow) {
+    case WIRE_GO_ON:
+        return POOL_GO_ON;
+    case WIRE_ROUTE:
+        return POOL_ROUTE;
+    case WIRE_FINISH:
+        return POOL_FINISH;
+    case WIRE_SNOOZE:
+        return POOL_SNOOZE;
+    }
+    return POOL_GO_ON;
+}
+
 static void report(struct worker *worker, struct run *run, const struct wire_result *result) {
     struct pool_outcome outcome = {.end = end_of(result->outcome), .run_us = result->run_us};
     struct pool_statement *statements = NULL;
@@ -142,6 +156,9 @@ static void report(struct worker *worker, struct run *run, const struct wire_res
         outcome.output = text_of(result->output);
         outcome.statement_count = (int)result->statement_count;
         outcome.statements = statements = statements_of(result);
+        outcome.flow = flow_of(result->flow);
+        outcome.target = text_of(result->target);
+        outcome.delay_ms = result->delay_ms;
     } else {
         outcome.kind = "error";
         utf8_sanitize(&message, result->message.data, result->message.length, MESSAGE_MAX_BYTES);

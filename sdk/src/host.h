@@ -44,10 +44,24 @@ PGSTAGE_API pgstage_task *pgstage_host_task_create(const struct pgstage_host_run
                                                    const struct pgstage_host_ops *ops);
 PGSTAGE_API void pgstage_host_task_destroy(pgstage_task *task);
 
+enum pgstage_host_flow_kind {
+    PGSTAGE_HOST_GO_ON,
+    PGSTAGE_HOST_ROUTE,
+    PGSTAGE_HOST_FINISH,
+    PGSTAGE_HOST_SNOOZE,
+};
+
+struct pgstage_host_flow {
+    enum pgstage_host_flow_kind kind;
+    struct pgstage_host_text target; /* ROUTE; else absent */
+    int64_t delay_ms;                /* SNOOZE; else 0 */
+};
+
 /* What the handler left, after it returned. The message is never absent or empty. */
 PGSTAGE_API struct pgstage_host_text pgstage_host_output(const pgstage_task *task);
 PGSTAGE_API const struct pgstage_host_statement *pgstage_host_statements(const pgstage_task *task,
                                                                          size_t *count);
+PGSTAGE_API struct pgstage_host_flow pgstage_host_flow(const pgstage_task *task);
 PGSTAGE_API struct pgstage_host_text pgstage_host_message(const pgstage_task *task);
 
 /* `config` is the text of a JSON object. NULL: it is none, or out of memory; `reason` (at least 256

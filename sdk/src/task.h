@@ -5,7 +5,7 @@
 #include "host.h"
 
 /* Units: bytes, with the NUL. */
-enum { MESSAGE_SIZE = 8192, LOG_LINE_SIZE = 8192, PROGRESS_TEXT_SIZE = 1024, REFUSAL_SIZE = 256 };
+enum { MESSAGE_SIZE = 8192, LOG_LINE_SIZE = 8192, PROGRESS_TEXT_SIZE = 1024, REFUSAL_SIZE = 256, STAGE_NAME_MAX = 63 };
 
 struct pgstage_task {
     struct pgstage_host_run run;
@@ -15,6 +15,9 @@ struct pgstage_task {
     struct pgstage_host_statement *statements;
     size_t statement_count, statement_capacity;
     size_t parameter_count, sql_bytes; /* of all statements */
+    enum pgstage_host_flow_kind flow;
+    int64_t delay_ms;                  /* SNOOZE */
+    char target[STAGE_NAME_MAX + 1];   /* ROUTE */
     char refusal[REFUSAL_SIZE];        /* why the last refused call was refused */
     char message[MESSAGE_SIZE];
 };

@@ -2,7 +2,8 @@
 -- already: it was sent before, and what it got then is released as unknown to its node.
 -- $1 int: stage   $2 int: at most   $3 bigint: claim   $4 bigint: node   $5 int, $6 timestamptz: start a second before
 -- (priority, ready_at), where the last claim ended; both null for the front   $7 int: the stage before it in the
--- node's definition, null for none
+-- node's definition, null for none: its output is the input of a task of which it is not known where it came from
+-- A stage with max_running is claimed by claim_some.sql only, whatever the node's definition says.
 -- columns: id, version, key, payload, input, priority, ready_at, attempt, crashes, rescues, superseded, updated_at
 with picked as materialized (
     select t.id
@@ -10,7 +11,7 @@ with picked as materialized (
      where t.ready_stage = $1::int
        and ($5::int is null or (t.priority, t.ready_at) >= ($5::int, $6::timestamptz - interval '1 second'))
        and exists (select 1 from pgstage.stage s join pgstage.pipeline p on p.id = s.pipeline
-                    where s.id = $1::int and not s.paused and not p.paused)
+                    where s.id = $1::int and not s.paused and not p.paused and s.max_running is null)
        and exists (select 1 from pgstage.node n where n.id = $4::bigint and not n.ended)
        and not exists (select 1 from pgstage.claim_batch b where b.claim = $3::bigint)
      order by t.priority, t.ready_at, t.id
@@ -22,7 +23,9 @@ with picked as materialized (
            claimed_version = t.version, begin_time = pgstage.now(), updated = pgstage.now()
      where t.id = any (array(select p.id from picked p))
     returning t.id, t.version, t.key, t.payload, t.priority, t.ready_at, t.attempt, t.crashes, t.rescues,
-              t.superseded, t.task_updated_at, t.pipeline
+              t.superseded, t.task_updated_at, t.pipeline,
+              coalesce(case when t.way_version = t.version and t.came_to = $1::int then t.came_from end,
+                       $7::int) as fed_by
 ), batch as (
     insert into pgstage.claim_batch (claim, node, stage, ids)
     select $3::bigint, $4::bigint, $1::int, array_agg(c.id) from claimed c having count(*) > 0
@@ -35,5 +38,5 @@ with picked as materialized (
 select c.id, c.version, c.key, c.payload, o.value as input, c.priority, c.ready_at, c.attempt, c.crashes, c.rescues,
        c.superseded, c.task_updated_at as updated_at
   from claimed c
-  left join pgstage.output o on o.task = c.id and o.stage = $7::int and o.version = c.version
+  left join pgstage.output o on o.task = c.id and o.stage = c.fed_by and o.version = c.version
  order by c.priority, c.ready_at, c.id;

@@ -6,16 +6,21 @@
 --
 -- $1 bigint[] task   $2 bigint[] claim   $3 int[] first step   $4 int[] count of transitions
 -- $5 int[] stage of the first transition   $6 int[] revision the chain was run under
--- $7 text[] ending: stay (the claim goes on), next, ready (release), delayed, failed
+-- $7 text[] ending: stay (the claim goes on), next, ready (release), delayed, failed; route (to the stage $18 after the
+--    last transition), finish (done after it)
 -- $8 int[] attempts, $9 int[] crashes, $10 int[] rescues to add   $11 bigint[] delay in ms
 -- $12 text[] kind of failure, null for none   $13 text[] reason   $14 text[] last output
 -- outputs, one row each:  $15 bigint[] task   $16 int[] which transition (0 ..)   $17 jsonb[] value
+-- $18 int[] the stage that a route goes to, 0 for none
+-- A task that has made more transitions since its version began than the pipeline's max_steps is failed where it stands
+-- then, unless it is done.
 -- columns: task, claim, answer (accepted, applied, busy, refused), step, stage, status
 with input as materialized (
     select * from unnest($1::bigint[], $2::bigint[], $3::int[], $4::int[], $5::int[], $6::int[], $7::text[],
-                         $8::int[], $9::int[], $10::int[], $11::bigint[], $12::text[], $13::text[], $14::text[])
+                         $8::int[], $9::int[], $10::int[], $11::bigint[], $12::text[], $13::text[], $14::text[],
+                         $18::int[])
       as u(task, claim, first_step, count, first_stage, revision, ending, attempts, crashes, rescues, delay_ms,
-           kind, reason, detail)
+           kind, reason, detail, target)
      order by u.task
 ), locked as materialized (
     -- One by one: no estimate makes the planner scan the table for them.
@@ -23,14 +28,20 @@ with input as materialized (
       from input i
       cross join lateral (
           select t.id, t.pipeline, t.stage, t.status, t.claim, t.step, t.version, t.claimed_version, t.wish, t.attempt,
-                 t.crashes, t.rescues, t.superseded, t.ready_at, t.run_at
+                 t.crashes, t.rescues, t.superseded, t.ready_at, t.run_at,
+                 case when t.way_version = t.claimed_version then t.came_from end as came_from,
+                 case when t.way_version = t.claimed_version then t.came_to end as came_to,
+                 case when t.way_version = t.claimed_version then t.steps else 0 end as steps,
+                 coalesce(t.way_version = t.claimed_version and t.looped, false) as looped
             from pgstage.task t where t.id = i.task for update of t skip locked) t
 ), orders as materialized (
-    select p.id as pipeline, p.revision, pgstage.stage_order(p.id, p.revision) as stages
+    select p.id as pipeline, p.revision, pgstage.stage_order(p.id, p.revision) as stages,
+           coalesce(p.max_steps, 1000) as max_steps
       from pgstage.pipeline p where p.id in (select l.pipeline from locked l)
 ), fenced as materialized (
     select i.*, l.pipeline, l.stage as old_stage, l.step, l.version, l.claimed_version, l.wish, l.attempt as old_attempt,
            l.crashes as old_crashes, l.rescues as old_rescues, l.superseded, l.ready_at, l.run_at,
+           l.came_from, l.came_to, l.steps, l.looped, o.max_steps,
            o.stages, array_position(o.stages, l.stage) as position,
            i.first_step + i.count - l.step as pending, i.revision = o.revision as agreed
       from input i
@@ -46,16 +57,28 @@ with input as materialized (
                 else pgstage.common_prefix(f.stages[f.position : f.position + f.pending - 1],
                                            f.run[r.position + f.step - f.first_step : r.position + f.count - 1])
            end as taken,
-           f.run[r.position + f.count] as in_hand
+           case f.ending when 'route' then f.target when 'finish' then null
+                         else f.run[r.position + f.count] end as in_hand
       from ran f
       cross join lateral (select array_position(f.run, f.first_stage) as position) r
 ), reached as materialized (
-    select a.*, coalesce(a.stages[a.position + a.taken], case when a.taken = 0 then a.old_stage end) as next_stage
-      from accepted a
+    -- A route to a stage that is gone ends where it was made.
+    select a.*, a.last_made = 'route' and a.target <> all (a.stages) as astray,
+           case when a.last_made = 'finish' then null
+                when a.last_made = 'route' and a.target = any (a.stages) then a.target
+                when a.last_made = 'route' then a.stages[a.position + a.taken - 1]
+                else coalesce(a.stages[a.position + a.taken], case when a.taken = 0 then a.old_stage end) end
+               as next_stage
+      from (select c.*, case when c.taken = c.pending and c.ending in ('route', 'finish') then c.ending
+                             else 'next' end as last_made
+              from accepted c) a
 ), aimed as materialized (
     -- What the run itself wants. How it ended counts only if it ended at the stage that comes next now.
     select a.*,
-           a.taken = a.pending and (a.agreed or a.in_hand is not distinct from a.next_stage) as whole,
+           a.taken = a.pending and (a.agreed or a.in_hand is not distinct from a.next_stage or a.astray) as whole,
+           a.astray or (a.taken > 0 and a.steps + a.taken > a.max_steps and a.next_stage is not null
+                        and a.ending <> 'stay' and a.kind is null) as lost_way,
+           case when a.next_stage is null or a.astray then 1 else 0 end as rests,
            a.stages[1] as first_of_all,
            a.version <> a.claimed_version as newer,
            case when a.taken > 0 then 0 else a.old_attempt end as kept_attempt,
@@ -66,12 +89,20 @@ with input as materialized (
     select a.*, e.status as new_status, e.stage as new_stage, a.newer and e.status in ('ready', 'delayed') as afresh,
            a.kept_attempt + case when a.whole then a.attempts else 0 end as new_attempt,
            a.kept_crashes + case when a.whole then a.crashes else 0 end as new_crashes,
-           a.kept_rescues + case when a.whole then a.rescues else 0 end as new_rescues
+           a.kept_rescues + case when a.whole then a.rescues else 0 end as new_rescues,
+           case when a.lost_way and e.status <> 'failed' then null
+                when a.lost_way then case when a.astray then 'permanent' else 'steps' end
+                when a.whole then a.kind end as fault,
+           -- Which stage fed the one at which the row stands now, or came to rest.
+           case when a.taken > a.rests then a.stages[a.position + a.taken - 1 - a.rests] else a.came_from end as fed_by,
+           case when a.taken > a.rests and a.rests = 1 then a.stages[a.position + a.taken - 1]
+                when a.taken > a.rests then a.next_stage else a.came_to end as fed
       from aimed a
       cross join lateral (
           select case when a.ending = 'stay' then 'stay'
                       when a.next_stage is null then 'done'
-                      when not a.whole or a.ending = 'next' then 'ready'
+                      when a.lost_way then 'failed'
+                      when not a.whole or a.ending in ('next', 'route') then 'ready'
                       else a.ending end as want,
                  coalesce(a.next_stage, a.stages[cardinality(a.stages)]) as want_stage) w
       cross join lateral (
@@ -102,13 +133,20 @@ with input as materialized (
            done_version = case when s.next_stage is null and s.ending <> 'stay' then s.claimed_version
                                else t.done_version end,
            error_text = case when s.afresh then null
-                             when s.kind is not null and s.whole then s.reason
+                             when s.fault is not null and s.lost_way
+                                  then pgstage.lost_way(s.astray, s.target, s.max_steps, s.stages,
+                                       case when s.came_to = s.old_stage then s.came_from end
+                                       || s.stages[s.position : s.position + s.taken - 1] || s.next_stage)
+                             when s.fault is not null then s.reason
                              when s.new_status in ('done', 'ready') then null else t.error_text end,
            end_time = case when s.new_status in ('done', 'failed', 'cancelled') then pgstage.now() end,
+           came_from = s.fed_by, came_to = s.fed, steps = s.steps + s.taken, way_version = s.claimed_version,
+           looped = s.looped or coalesce(s.last_made = 'route' and array_position(s.stages, s.next_stage)
+                                                                   < s.position + s.taken, false),
            updated = pgstage.now()
       from settled s
      where t.id = s.task and t.id = any (array(select l.id from locked l))
-    returning t.id
+    returning t.id, t.error_text
 ), made as (
     insert into pgstage.output as o (task, stage, version, value)
     select s.task, s.stages[s.position + u.transition - (s.step - s.first_step)], s.claimed_version, u.value
@@ -116,14 +154,24 @@ with input as materialized (
       join settled s on s.task = u.task
      where u.transition >= s.step - s.first_step and u.transition < s.step - s.first_step + s.taken
     on conflict (task, stage, version) do update set value = excluded.value, made = pgstage.now()
+), emptied as (
+    -- A stage that runs once more in a version, and returns nothing this time.
+    delete from pgstage.output o using settled s
+     where s.looped and o.task = s.task and o.version = s.claimed_version
+       and o.stage = any (s.stages[s.position : s.position + s.taken - 1])
+       and not exists (select 1 from unnest($15::bigint[], $16::int[]) as u(task, transition)
+                        where u.task = s.task
+                          and s.stages[s.position + u.transition - (s.step - s.first_step)] = o.stage)
 ), pruned as (
     delete from pgstage.output o using settled s
      where o.task = s.task and s.claimed_version > 1 and s.next_stage is null and s.ending <> 'stay'
        and o.version < s.claimed_version
 ), noted as (
     insert into pgstage.failure (task, stage, version, attempt, kind, error_text, detail)
-    select s.task, s.next_stage, s.claimed_version, s.new_attempt, s.kind, coalesce(s.reason, ''), s.detail
-      from settled s where s.kind is not null and s.whole and s.next_stage is not null
+    select s.task, s.next_stage, s.claimed_version, s.new_attempt, s.fault,
+           coalesce(case when s.lost_way then w.error_text else s.reason end, ''), s.detail
+      from settled s left join written w on w.id = s.task and s.lost_way
+     where s.fault is not null and s.next_stage is not null
 ), counted as (
     insert into pgstage.task_count_delta (pipeline, stage, status, n)
     select d.pipeline, d.stage, d.status, sum(d.n)

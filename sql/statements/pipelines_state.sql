@@ -1,5 +1,6 @@
 -- Pauses, current revisions and open work.
--- $1 int[]: stages   $2 boolean: count open work      columns: stage, paused, revision, open
+-- $1 int[]: stages   $2 boolean: count open work      columns: stage, paused, revision, open, limited
+-- limited: has a max_running in the current definition
 -- open: tasks that are ready, running, waiting, or delayed by a retry; 0 unless asked for
 select s.id as stage, s.paused or p.paused as paused, p.revision,
        case when $2::boolean then
@@ -11,6 +12,6 @@ select s.id as stage, s.paused or p.paused as paused, p.revision,
            + case when exists (select 1 from pgstage.task t
                                 where t.stage = s.id and t.due_at is not null and t.run_at is distinct from t.due_at)
                   then 1 else 0 end
-       else 0 end as open
+       else 0 end as open, s.max_running is not null as limited
   from pgstage.stage s join pgstage.pipeline p on p.id = s.pipeline
  where s.id = any($1::int[]);

@@ -101,7 +101,8 @@ PGSTAGE_API int pgstage_attempt(const pgstage_task *task);
  * is short, or a number is beyond jansson's types (64-bit integers, double): the text is still there. */
 PGSTAGE_API const char *pgstage_payload(const pgstage_task *task, size_t *length);
 PGSTAGE_API const json_t *pgstage_payload_json(pgstage_task *task);
-/* What the previous stage returned; "null" at the first stage or when it returned nothing. */
+/* What the stage returned that the task comes from (the previous one, or one that routed it here); "null" at the first stage
+ * or when it returned nothing. */
 PGSTAGE_API const char *pgstage_input(const pgstage_task *task, size_t *length);
 PGSTAGE_API const json_t *pgstage_input_json(pgstage_task *task);
 
@@ -153,6 +154,22 @@ PGSTAGE_API pgstage_result pgstage_retry(pgstage_task *task, const char *format,
 PGSTAGE_API const json_t *pgstage_worker_config(pgstage_worker *worker);
 PGSTAGE_API pgstage_result pgstage_worker_fail(pgstage_worker *worker, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* ---- where the task goes  ------------------------------------------------------------------------------------ */
+
+/* Each is kept on the task and returns PGSTAGE_OK, so that a handler can end with `return pgstage_route(task, "review");`.
+ * The last call wins; a run that returns anything but PGSTAGE_OK goes nowhere. What cannot be (no such name, a negative
+ * time) returns PGSTAGE_FAIL with a message. */
+
+/* The stage is done, with its output and statements, and the task goes on at the stage of that name in the same pipeline:
+ * one before, one behind, or this one again. That stage reads this one's output as its input. A name that the pipeline does
+ * not have fails the task. */
+PGSTAGE_API pgstage_result pgstage_route(pgstage_task *task, const char *stage);
+/* The stage is done, and so is the document: the stages behind it are skipped. */
+PGSTAGE_API pgstage_result pgstage_finish(pgstage_task *task);
+/* The stage is not done: it runs again after that time, at the earliest, as the same attempt. Output and statements of this
+ * run do not count. Units: ms. */
+PGSTAGE_API pgstage_result pgstage_snooze(pgstage_task *task, int64_t ms);
 
 #ifdef __cplusplus
 }

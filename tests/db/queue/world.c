@@ -66,16 +66,18 @@ static char *text_of(const struct world *world, const struct sql_statement *sql)
     return mem_copy_string(sql->text);
 }
 
-/* "create or replace function NAME(...) ...;" from the migrations. */
+/* "create or replace function NAME(...) ...;" from the last migration that has it. */
 static char *function_text(const char *name) {
-    char *head = mem_format("create function %s(", name);
-    for (int i = 0; i < sql_migration_count; i++) {
+    char *head = mem_format(" function %s(", name);
+    for (int i = sql_migration_count - 1; i >= 0; i--) {
         const char *start = strstr(sql_migrations[i].text, head);
+        while (start != NULL && strncmp(start - 6, "create", 6) != 0 && strncmp(start - 7, "replace", 7) != 0) {
+            start = strstr(start + 1, head);
+        }
         if (start != NULL) {
             const char *end = strstr(start, "\n$$;\n");
             cr_assert_not_null(end);
-            char *text =
-                mem_format("create or replace %.*s\n$$;\n", (int)(end - start - 7), start + 7);
+            char *text = mem_format("create or replace%.*s\n$$;\n", (int)(end - start), start);
             free(head);
             return text;
         }

@@ -116,6 +116,7 @@ struct move {
     int attempts, crashes, rescues, delay_ms;
     const char *kind, *reason;
     const char *output; /* JSON of every transition; NULL: none */
+    int route;          /* stage (0 ..) + 1 of the ending route; 0: none; above the last: one that is not there */
     int revision;       /* 0: the one of the world at its reset */
 };
 
@@ -134,7 +135,8 @@ struct row {
     char status[16];
     int stage; /* 0 .. */
     int64_t version, claimed_version, done_version, claim, node;
-    int step, attempt, crashes, rescues, superseded;
+    int step, attempt, crashes, rescues, superseded, steps;
+    int came_from; /* stage (0 ..) of what holds for its version and place; -1: not known */
     bool has_wish, has_error, exists;
 };
 struct row world_row(struct world *world, int64_t task);

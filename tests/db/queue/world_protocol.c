@@ -74,8 +74,8 @@ const struct db_result *world_release(struct world *world, int64_t node, int64_t
 }
 
 struct move_texts {
-    char values[17][512];
-    struct db_param params[17];
+    char values[18][512];
+    struct db_param params[18];
 };
 
 static void write_move(const struct world *world, const struct move *move, struct move_texts *out) {
@@ -118,7 +118,11 @@ static void write_move(const struct world *world, const struct move *move, struc
     for (int list = 0; list < 3; list++) {
         snprintf(lists[list] + used[list], sizeof *out->values - used[list], "}");
     }
-    for (int i = 0; i < 17; i++) {
+    int route = move->route == 0              ? 0
+                : move->route <= STAGE_COUNT ? world->stages[move->route - 1]
+                                             : 999999;
+    snprintf(out->values[17], sizeof *out->values, "{%d}", route);
+    for (int i = 0; i < 18; i++) {
         out->params[i] = DB_TEXT(out->values[i]);
     }
 }
@@ -148,7 +152,7 @@ struct verdict world_complete(struct world *world, struct db_sync *session,
                               const struct move *move) {
     struct move_texts texts;
     write_move(world, move, &texts);
-    return read_verdict(world, world_call_with(world, session, &sql_complete, 17, texts.params));
+    return read_verdict(world, world_call_with(world, session, &sql_complete, 18, texts.params));
 }
 
 struct verdict world_race_complete(struct world *world, const struct move *move,
@@ -157,7 +161,7 @@ struct verdict world_race_complete(struct world *world, const struct move *move,
     struct move_texts texts;
     write_move(world, move, &texts);
     return read_verdict(
-        world, world_race_with(world, &sql_complete, meanwhile, context, 17, texts.params));
+        world, world_race_with(world, &sql_complete, meanwhile, context, 18, texts.params));
 }
 
 struct row world_row(struct world *world, int64_t task) {
@@ -166,8 +170,10 @@ struct row world_row(struct world *world, int64_t task) {
         world_sql(world, world->eye,
                   "select status, stage, version, claimed_version, done_version, claim, node, "
                   "step, attempt, crashes, rescues,"
-                  " superseded, wish is not null, error_text is not null from pgstage.task where "
-                  "id = %" PRId64,
+                  " superseded, wish is not null, error_text is not null, "
+                  "case when way_version = version then steps else 0 end,"
+                  " case when way_version = version and came_to = stage then came_from end"
+                  " from pgstage.task where id = %" PRId64,
                   task);
     if (r == NULL || db_rows(r) == 0) {
         return row;
@@ -185,6 +191,8 @@ struct row world_row(struct world *world, int64_t task) {
                        .superseded = (int)db_int64(r, 0, 11),
                        .has_wish = db_bool(r, 0, 12),
                        .has_error = db_bool(r, 0, 13),
+                       .steps = (int)db_int64(r, 0, 14),
+                       .came_from = stage_of(world, db_int64(r, 0, 15)),
                        .exists = true};
     snprintf(row.status, sizeof row.status, "%s", db_value(r, 0, 0));
     return row;

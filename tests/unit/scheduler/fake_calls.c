@@ -191,6 +191,7 @@ static void execute_watch(struct fake_call *call) {
     for (int i = 0; i < watch->stage_count; i++) {
         states[i] = (struct store_stage_state){.stage = watch->stages[i],
                                                .paused = store->paused[watch->stages[i]],
+                                               .limited = store->max_running[watch->stages[i]] > 0,
                                                .open = watch->count_open ? count_open(store, watch->stages[i]) : 0};
     }
     call->watched.stage_count = watch->stage_count;

@@ -47,6 +47,9 @@ struct message {
     uint64_t run;
     enum pool_end end;
     char *output, *message, *sql;
+    enum pool_flow flow;
+    const char *target;
+    int64_t delay_ms;
 };
 
 struct fake_pools {
@@ -107,6 +110,9 @@ static void tell_ended(const struct message *m) {
         .output = text_of(m->output),
         .statement_count = m->sql == NULL ? 0 : 1,
         .statements = &statement,
+        .flow = m->flow,
+        .target = text_of(m->target),
+        .delay_ms = m->delay_ms,
     };
     m->pool->jobs--;
     m->pool->events.ended(m->pool->events.context, m->pool, m->run, &outcome);
@@ -228,6 +234,9 @@ static void report(struct job *job, enum pool_end end) {
     if (end == POOL_OK) {
         m->output = copy_or_null(job->plan.output);
         m->sql = copy_or_null(job->plan.sql);
+        m->flow = job->plan.flow;
+        m->target = job->plan.target;
+        m->delay_ms = job->plan.delay_ms;
     } else {
         m->message = mem_copy_string(job->plan.message != NULL ? job->plan.message : "fake");
     }

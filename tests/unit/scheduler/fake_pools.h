@@ -28,6 +28,9 @@ struct fake_plan {
     enum pool_end end;
     const char *output, *message; /* borrowed until the next call */
     const char *sql;              /* a statement that it queues; NULL: none */
+    enum pool_flow flow;
+    const char *target; /* POOL_ROUTE; static */
+    int64_t delay_ms;   /* POOL_SNOOZE */
     int64_t linger_ms;            /* how long it lives after an interrupt with a grace */
 };
 

@@ -81,6 +81,10 @@ static struct judged judge(const struct fake_store *store, const struct fake_row
         j.next_stage = row->stage;
     }
     int in_hand = run_at < 0 ? 0 : stage_at(run, run_at + chain->count);
+    bool flows = chain->ending == STORE_ROUTE || chain->ending == STORE_FINISH;
+    if (flows && j.taken == j.pending) {
+        j.next_stage = in_hand = chain->route_stage; /* 0 for a finish */
+    }
     j.whole = j.taken == j.pending && (agreed || in_hand == j.next_stage);
     return j;
 }
@@ -89,7 +93,7 @@ static enum fake_status wanted(const struct store_chain *chain, const struct jud
     if (j->next_stage == 0) {
         return FAKE_DONE;
     }
-    if (!j->whole || chain->ending == STORE_NEXT || chain->ending == STORE_RELEASE) {
+    if (!j->whole || chain->ending == STORE_NEXT || chain->ending == STORE_ROUTE || chain->ending == STORE_RELEASE) {
         return FAKE_READY;
     }
     return chain->ending == STORE_DELAYED ? FAKE_DELAYED : FAKE_FAILED;
@@ -191,6 +195,10 @@ struct store_verdict sql_complete(struct fake_store *store, const struct store_c
         return not_fenced(row, chain);
     }
     int64_t ready_at_ms = row->ready_at_ms;
+    if (j.taken > 0 && j.next_stage != 0) {
+        row->came_from = store_order(store, row->pipeline, 0)->stages[j.position + j.taken - 1];
+        row->came_to = j.next_stage;
+    }
     put_outputs(store, row, chain, &j);
     add_counters(row, chain, &j);
     if (chain->ending == STORE_STAY) {
@@ -210,7 +218,8 @@ struct store_verdict sql_complete(struct fake_store *store, const struct store_c
 
 enum fake_fence sql_look(const struct fake_store *store, const struct store_chain *chain, struct store_verdict *verdict) {
     const struct fake_row *row = store_row_by_id(store, chain->task);
-    *verdict = (struct store_verdict){.answer = STORE_REFUSED, .step = row->step, .stage = row->stage};
+    *verdict = (struct store_verdict){
+        .answer = STORE_REFUSED, .step = row->step, .stage = row->stage, .failed = row->status == FAKE_FAILED};
     if (row->claim != chain->claim) {
         return FENCE_LOST;
     }
@@ -239,8 +248,8 @@ static bool is_claimable(const struct fake_store *store, const struct fake_row *
            (row->priority == claim->from_priority && row->ready_at_ms >= from_ms);
 }
 
-static bool is_more_urgent(const struct fake_row *a, const struct fake_row *b) {
-    if (a->priority != b->priority) {
+static bool goes_before(const struct fake_row *a, const struct fake_row *b, bool fair) {
+    if (!fair && a->priority != b->priority) {
         return a->priority < b->priority;
     }
     return a->ready_at_ms != b->ready_at_ms ? a->ready_at_ms < b->ready_at_ms : a->id < b->id;
@@ -250,11 +259,20 @@ static struct fake_row *most_urgent(const struct fake_store *store, const struct
     struct fake_row *best = NULL;
     for (int i = 0; i < store->row_count; i++) {
         struct fake_row *row = store->rows[i];
-        if (is_claimable(store, row, claim) && (best == NULL || is_more_urgent(row, best))) {
+        if (is_claimable(store, row, claim) && (best == NULL || goes_before(row, best, claim->fair))) {
             best = row;
         }
     }
     return best;
+}
+
+/* Whether one more of the stage may run. */
+static bool has_place(const struct fake_store *store, int stage) {
+    int running = 0;
+    for (int i = 0; i < store->row_count; i++) {
+        running += store->rows[i]->status == FAKE_RUNNING && store->rows[i]->stage == stage;
+    }
+    return store->max_running[stage] == 0 || running < store->max_running[stage];
 }
 
 static bool batch_exists(const struct fake_store *store, int64_t claim) {
@@ -280,7 +298,8 @@ static void take_row(struct fake_row *row, int64_t node, const struct store_clai
     row->step = 0;
     row->node = node;
     row->claimed_version = row->version;
-    const struct fake_output *input = claim->previous_stage == 0 ? NULL : fake_row_output(row, claim->previous_stage);
+    int fed_by = row->came_from != 0 && row->came_to == row->stage ? row->came_from : claim->previous_stage;
+    const struct fake_output *input = fed_by == 0 ? NULL : fake_row_output(row, fed_by);
     *task = (struct store_task){
         .task = row->id,
         .version = row->version,
@@ -304,9 +323,12 @@ struct store_claimed sql_claim(struct fake_store *store, int64_t node, int sessi
     if (known == NULL || known->ended || store->paused[claim->stage] || batch_exists(store, claim->claim)) {
         return claimed;
     }
+    if (store->max_running[claim->stage] > 0 && !claim->limited) {
+        return claimed;
+    }
     struct store_task *tasks = arena_alloc(arena, sizeof *tasks * (size_t)claim->count);
     struct fake_row *row;
-    while (claimed.count < claim->count && (row = most_urgent(store, claim)) != NULL) {
+    while (claimed.count < claim->count && has_place(store, claim->stage) && (row = most_urgent(store, claim)) != NULL) {
         take_row(row, node, claim, arena, &tasks[claimed.count++]);
     }
     claimed.tasks = tasks;

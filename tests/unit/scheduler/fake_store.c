@@ -177,6 +177,10 @@ void fake_store_pause(struct fake_store *store, int stage, bool paused) {
     store->paused[stage] = paused;
 }
 
+void fake_store_limit(struct fake_store *store, int stage, int max_running) {
+    store->max_running[stage] = max_running;
+}
+
 void fake_store_mute(struct fake_store *store, bool muted) {
     store->muted = muted;
 }

@@ -33,6 +33,7 @@ struct fake_row {
     enum fake_status status;
     int64_t version, claimed_version, done_version, claim, node;
     int step, attempt, crashes, rescues, superseded, priority;
+    int came_from, came_to; /* the stage whose completion brought it to came_to; 0: none */
     int64_t ready_at_ms, due_at_ms;
     int64_t locked_until_ms; /* by somebody else's transaction */
     bool wish;               /* to cancel, marked while it ran */
@@ -66,6 +67,7 @@ struct fake_row *fake_store_submit(struct fake_store *store, int pipeline, const
 void fake_store_cancel(struct fake_store *store, struct fake_row *row);
 void fake_store_retry(struct fake_store *store, struct fake_row *row);
 void fake_store_pause(struct fake_store *store, int stage, bool paused);
+void fake_store_limit(struct fake_store *store, int stage, int max_running); /* 0: none */
 void fake_store_mute(struct fake_store *store, bool muted); /* NOTIFY does not get through */
 void fake_store_lock(struct fake_store *store, struct fake_row *row, int64_t for_ms);
 

@@ -41,6 +41,7 @@ struct fake_store {
     int pipeline_count;
     struct fake_pipeline pipelines[FAKE_PIPELINES_MAX];
     bool paused[FAKE_PAUSES_MAX];             /* by stage id */
+    int max_running[FAKE_PAUSES_MAX];
     int64_t busy_until_ms[FAKE_PAUSES_MAX];
     bool muted;
     struct list batches;

@@ -80,7 +80,7 @@ static const struct {
     {"others wait for the stage", false, {.next_is_handler = true, .room = 1}},
     {"no free worker", false, {.next_is_handler = true, .last_claim_short = true}},
     {"fewer than none", false, {.next_is_handler = true, .last_claim_short = true, .room = -3}},
-    {"after_commit", false, {GOOD, .after_commit = true}},
+    {"committed input only", false, {GOOD, .committed_only = true}},
     {"paused", false, {GOOD, .paused = true}},
     {"the last of a hundred", true, {GOOD, .hand_overs = PLAN_HAND_OVERS - 1}},
     {"a hundred", false, {GOOD, .hand_overs = PLAN_HAND_OVERS}},
@@ -123,6 +123,42 @@ Test(plan, a_claim_asks_for_what_can_be_run) {
         int got = plan_claim_count(&claims[i].in);
         cr_expect_eq(got, claims[i].expected, "%s: %d", claims[i].name, got);
     }
+}
+
+static const struct {
+    const char *name;
+    int64_t credit;
+    int share, count, expected;
+} fair[] = {
+    {"no share", 0, 0, 500, 0},
+    {"one of ten", 0, 10, 10, 1},
+    {"not yet", 0, 10, 9, 0},
+    {"what is left counts", 10, 10, 9, 1},
+    {"one at a time", 90, 10, 1, 1},
+    {"all", 0, 100, 7, 7},
+    {"never more than is asked for", 700, 50, 2, 2},
+};
+
+Test(plan, a_share_is_of_all_that_is_started) {
+    for (size_t i = 0; i < sizeof fair / sizeof fair[0]; i++) {
+        cr_expect_eq(plan_fair_count(fair[i].credit, fair[i].share, fair[i].count), fair[i].expected, "%s", fair[i].name);
+    }
+    /* In any row of starts, whatever the claims are like, the fair ones are at least their share, rounded down. */
+    int64_t credit = 0;
+    int started = 0, fair_started = 0;
+    for (int i = 0; i < 1000; i++) {
+        int count = i * 7 % 13, asked = plan_fair_count(credit, 30, count);
+        credit = plan_fair_credit(credit, 30, count, asked, asked);
+        started += count;
+        fair_started += asked;
+        cr_assert_eq(fair_started, started * 30 / 100);
+    }
+}
+
+Test(plan, nobody_is_owed_a_share_when_nobody_waits) {
+    cr_assert_eq(plan_fair_credit(90, 10, 3, 0, 1), 0, "the fair claim came back short");
+    cr_assert_eq(plan_fair_credit(0, 10, 1, 1, 1), 0, "what was asked for in advance");
+    cr_assert_eq(plan_fair_credit(50, 10, 3, 0, 0), 80);
 }
 
 static const struct {

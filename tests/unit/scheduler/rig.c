@@ -162,6 +162,8 @@ void rig_init(struct rig *rig, int stage_count, const struct rig_stage *stages) 
             .backoff = {.kind = BACKOFF_CONSTANT, .first_ms = 100, .max_ms = 100},
             .grace_ms = 30,
             .after_commit = stages[i].after_commit,
+            .share_percent = stages[i].share_percent,
+            .limited = stages[i].limited,
             .pool = {.pipeline = "p", .stage = rig->names[i], .workers = stages[i].workers, .grace_ms = 30},
             .statement_count = stages[i].kind == SCHED_SQL,
             .statements = &statement,
@@ -347,6 +349,13 @@ int rig_count_calls(struct rig *rig, enum fake_kind kind, int64_t for_ms) {
     int before = fake_client_sent(rig->client, kind);
     rig_run(rig, for_ms);
     return fake_client_sent(rig->client, kind) - before;
+}
+
+void rig_limit(struct rig *rig, int stage_index, int max_running) {
+    fake_store_limit(rig->store, rig_stage_id(stage_index), max_running);
+    struct store_stage_state state = {.stage = rig_stage_id(stage_index), .limited = max_running > 0};
+    scheduler_stage_states(rig->scheduler, 1, &state);
+    rig->dirty = true;
 }
 
 void rig_pause(struct rig *rig, int stage_index, bool paused) {

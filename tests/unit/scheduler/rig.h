@@ -17,6 +17,8 @@ struct rig_stage {
     int workers;
     bool after_commit;
     const char *sql; /* the handler queues it */
+    int share_percent;
+    bool limited;
 };
 
 #define RIG_HANDLER(n) {.kind = SCHED_HANDLER, .workers = (n)}
@@ -89,6 +91,8 @@ int rig_runs_at(const struct rig *rig, const char *stage, int64_t version);
 const struct rig_run *rig_last_run(const struct rig *rig, const char *stage);
 /* Calls of a kind within that time. */
 int rig_count_calls(struct rig *rig, enum fake_kind kind, int64_t for_ms);
+/* The stage gets a limit in the store, and the node hears of it. */
+void rig_limit(struct rig *rig, int stage_index, int max_running);
 void rig_pause(struct rig *rig, int stage_index, bool paused); /* and the node hears of it */
 /* The row's outputs are all of its version and of the stages in order. */
 void rig_expect_done(struct rig *rig, const char *key);
