@@ -57,8 +57,7 @@ with input as materialized (
                 else pgstage.common_prefix(f.stages[f.position : f.position + f.pending - 1],
                                            f.run[r.position + f.step - f.first_step : r.position + f.count - 1])
            end as taken,
-           case f.ending when 'route' then f.target when 'finish' then null
-                         else f.run[r.position + f.count] end as in_hand
+           f.run[r.position + f.count] as in_hand
       from ran f
       cross join lateral (select array_position(f.run, f.first_stage) as position) r
 ), reached as materialized (
@@ -75,9 +74,9 @@ with input as materialized (
 ), aimed as materialized (
     -- What the run itself wants. How it ended counts only if it ended at the stage that comes next now.
     select a.*,
-           a.taken = a.pending and (a.agreed or a.in_hand is not distinct from a.next_stage or a.astray) as whole,
-           a.astray or (a.taken > 0 and a.steps + a.taken > a.max_steps and a.next_stage is not null
-                        and a.ending <> 'stay' and a.kind is null) as lost_way,
+           a.taken = a.pending and (a.agreed or a.in_hand is not distinct from a.next_stage) as whole,
+           a.astray or (a.taken > 0 and a.steps + a.taken > a.max_steps and a.ending <> 'stay' and a.kind is null)
+               as lost_way,
            case when a.next_stage is null or a.astray then 1 else 0 end as rests,
            a.stages[1] as first_of_all,
            a.version <> a.claimed_version as newer,

@@ -9,6 +9,8 @@
 enum exit_way {
     EXIT_NEXT_MID,       /* one stage ended well, the claim is given back */
     EXIT_NEXT_LAST,      /* the last stage ended well */
+    EXIT_ROUTE,          /* one stage ended well, and sent the task back to the first */
+    EXIT_FINISH,         /* one stage ended well, and the document is done with it */
     EXIT_DELAYED,        /* failed, attempts left */
     EXIT_FAILED,         /* failed for good */
     EXIT_RELEASE,        /* given back unharmed */

@@ -37,6 +37,29 @@
     X(a_claim_of_nothing_leaves_nothing)                                                           \
     X(an_input_is_of_this_version)                                                                 \
     X(a_claim_begins_at_step_zero)                                                                 \
+    /* the way of a task */                                                                        \
+    X(a_route_goes_where_it_says)                                                                  \
+    X(a_route_is_applied_once)                                                                     \
+    X(a_finish_skips_the_rest)                                                                     \
+    X(a_route_to_a_stage_that_is_gone_fails)                                                       \
+    X(a_route_of_an_older_definition_counts_as_far_as_it_agrees)                                   \
+    X(too_many_steps_fail)                                                                         \
+    X(steps_are_of_one_version)                                                                    \
+    X(a_stage_that_runs_again_overwrites)                                                          \
+    X(an_inserted_stage_takes_no_input_away)                                                       \
+    X(what_an_older_program_leaves_is_not_believed)                                                \
+    X(a_rerun_gives_the_input_that_it_had)                                                         \
+    X(a_snooze_uses_no_attempt)                                                                    \
+    /* shares and limits */                                                                        \
+    X(a_fair_claim_takes_the_longest_ready)                                                        \
+    X(a_fair_claim_passes_by_locked_rows)                                                          \
+    X(a_fair_claim_keeps_the_fences)                                                               \
+    X(a_fair_claim_leaves_what_was_taken_meanwhile)                                                \
+    X(a_limit_counts_what_runs)                                                                    \
+    X(a_limit_is_for_one_claimer_at_a_time)                                                        \
+    X(a_limit_counts_with_a_fresh_snapshot)                                                        \
+    X(a_place_is_free_when_its_holder_is_gone)                                                     \
+    X(settings_make_limits_hold)                                                                   \
     /* rescue and release */                                                                       \
     X(rescue_takes_from_ended_nodes_only)                                                          \
     X(rescue_leaves_what_was_done_meanwhile)                                                       \
@@ -115,6 +138,8 @@ SCENARIOS(X)
 #define EXIT_SCENARIOS(X)                                                                          \
     X(exit_next_mid, EXIT_NEXT_MID)                                                                \
     X(exit_next_last, EXIT_NEXT_LAST)                                                              \
+    X(exit_route, EXIT_ROUTE)                                                                      \
+    X(exit_finish, EXIT_FINISH)                                                                    \
     X(exit_delayed, EXIT_DELAYED)                                                                  \
     X(exit_failed, EXIT_FAILED)                                                                    \
     X(exit_release, EXIT_RELEASE)                                                                  \

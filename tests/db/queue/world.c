@@ -293,6 +293,8 @@ static const struct gate {
      "from gate cross join pgstage.claim_batch b cross join unnest"},
     {"stage_due", "select t.id, t.due_at from pgstage.task t",
      "select t.id, t.due_at from gate, pgstage.task t"},
+    {"claim_some", "select * from pgstage.claim_some($1::int,",
+     "with unused as (select 1) select claim_some.* from gate, pgstage.claim_some($1::int + length(gate.passed),"},
     {"claim", "    select t.id\n      from pgstage.task t",
      "    select t.id\n      from gate, pgstage.task t"},
 };

@@ -101,6 +101,11 @@ void world_cancel(struct world *world, int64_t task);
 int64_t world_new_claim(struct world *world);
 /* Claims under a new claim; returns it. *count is how many rows came. */
 int64_t world_claim(struct world *world, int64_t node, int stage, int at_most, int *count);
+/* The same by claim_some.sql. *count is -1 when another one is claiming there. */
+int64_t world_claim_some(struct world *world, struct db_sync *session, int64_t node, int stage,
+                         int at_most, bool fair, int *count);
+/* The input that the last claimed row of a claim was given: claims the stage anew for node one. "" for none. */
+const char *world_claim_input(struct world *world, int stage, int before);
 void world_end_lease(struct world *world, int64_t node); /* its time is over, and it is ended */
 const struct db_result *world_rescue(struct world *world);
 const struct db_result *world_release(struct world *world, int64_t node, int64_t known_task,

@@ -53,6 +53,33 @@ int64_t world_claim(struct world *world, int64_t node, int stage, int at_most, i
     return claim;
 }
 
+int64_t world_claim_some(struct world *world, struct db_sync *session, int64_t node, int stage,
+                         int at_most, bool fair, int *count) {
+    int64_t claim = world_new_claim(world);
+    char texts[4][24];
+    snprintf(texts[0], sizeof *texts, "%d", world->stages[stage]);
+    snprintf(texts[1], sizeof *texts, "%d", at_most);
+    snprintf(texts[2], sizeof *texts, "%" PRId64, claim);
+    snprintf(texts[3], sizeof *texts, "%" PRId64, node);
+    const struct db_result *result =
+        world_call(world, session, &sql_claim_some, 8, texts[0], texts[1], texts[2], texts[3], NULL,
+                   NULL, NULL, fair ? "t" : "f");
+    int rows = result != NULL ? db_rows(result) : 0;
+    *count = rows == 1 && db_is_null(result, 0, 0) ? -1 : rows;
+    return claim;
+}
+
+const char *world_claim_input(struct world *world, int stage, int before) {
+    char texts[3][24];
+    snprintf(texts[0], sizeof *texts, "%d", world->stages[stage]);
+    snprintf(texts[1], sizeof *texts, "%" PRId64, world_new_claim(world));
+    snprintf(texts[2], sizeof *texts, "%d", before >= 0 ? world->stages[before] : 0);
+    const struct db_result *result = world_call(world, world->one, &sql_claim, 7, texts[0], "1",
+                                                texts[1], "11", NULL, NULL, before >= 0 ? texts[2] : NULL);
+    world_expect(world, result != NULL && db_rows(result) == 1, "stage %d was not claimed", stage);
+    return result == NULL || db_rows(result) == 0 || db_is_null(result, 0, 4) ? "" : db_value(result, 0, 4);
+}
+
 void world_end_lease(struct world *world, int64_t node) {
     world_sql(world, world->eye,
               "update pgstage.node set lease_until = now() - interval '1 ms' where id = %" PRId64,
