@@ -1,5 +1,5 @@
-/* suggest.c - edit distance over the whole word first, then over its parts (max_atempts), then a
- * shared begin. */
+/* suggest.c - a small edit distance over the whole word first, then over its parts (max_atempts),
+ * then a larger one, then a shared begin. */
 #include "config/suggest.h"
 
 #include <stdbool.h>
@@ -100,8 +100,9 @@ static const struct config_key *nearest_by_begin(unsigned levels, const char *wo
 
 /* A slip of the pen, or of the memory. */
 static const struct config_key *close_key(unsigned levels, const char *word) {
-    const struct config_key *key = nearest(levels, word, (int)strlen(word) / 3);
+    const struct config_key *key = nearest(levels, word, (int)strlen(word) / 4);
     key = key != NULL ? key : nearest_to_part(levels, word);
+    key = key != NULL ? key : nearest(levels, word, (int)strlen(word) / 3);
     return key != NULL ? key : nearest_by_begin(levels, word);
 }
 

@@ -190,7 +190,7 @@ enum status wire_put_result(struct buf *out, const struct wire_result *m, struct
     struct frame_writer w;
     frame_begin(&w, out, WIRE_RESULT);
     put_u64(&w, m->run);
-    put_u8(&w, (uint8_t)m->outcome);
+    put_u8(&w, (uint8_t)(m->flow == WIRE_GO_ON ? (int)m->outcome : WIRE_FAIL + (int)m->flow));
     put_i64(&w, m->run_us);
     put_optional(&w, m->message);
     put_optional(&w, m->output);
@@ -205,7 +205,6 @@ enum status wire_put_result(struct buf *out, const struct wire_result *m, struct
         }
     }
     if (m->flow != WIRE_GO_ON) {
-        put_u8(&w, (uint8_t)m->flow);
         put_optional(&w, m->target);
         put_i64(&w, m->delay_ms);
     }
@@ -241,27 +240,28 @@ static void get_statements(struct frame_reader *r, struct wire_result *m) {
     frame_want(r, parameters_left == 0);
 }
 
-/* What a worker of 1.0 does not write, nor one whose task just goes on. */
+static void get_outcome(struct frame_reader *r, struct wire_result *m) {
+    uint8_t outcome = get_u8(r);
+    frame_want(r, outcome <= WIRE_FAIL + WIRE_SNOOZE);
+    m->outcome = outcome <= WIRE_FAIL ? (enum wire_outcome)outcome : WIRE_OK;
+    m->flow = outcome <= WIRE_FAIL ? WIRE_GO_ON : (enum wire_flow)(outcome - WIRE_FAIL);
+}
+
 static void get_flow(struct frame_reader *r, struct wire_result *m) {
-    if (r->failed || frame_left(r) == 0) {
+    if (r->failed || m->flow == WIRE_GO_ON) {
         return;
     }
-    uint8_t flow = get_u8(r);
-    frame_want(r, flow >= WIRE_ROUTE && flow <= WIRE_SNOOZE && m->outcome == WIRE_OK);
-    m->flow = (enum wire_flow)flow;
     m->target = get_optional(r);
     m->delay_ms = get_count(r);
-    frame_want(r, (flow == WIRE_ROUTE) == (m->target.data != NULL));
-    frame_want(r, flow == WIRE_SNOOZE || m->delay_ms == 0);
+    frame_want(r, (m->flow == WIRE_ROUTE) == (m->target.data != NULL));
+    frame_want(r, m->flow == WIRE_SNOOZE || m->delay_ms == 0);
 }
 
 enum status wire_get_result(const struct wire_frame *f, struct wire_result *m, struct error *err) {
     struct frame_reader r;
     frame_open(&r, f, WIRE_RESULT);
     *m = (struct wire_result){.run = get_u64(&r)};
-    uint8_t outcome = get_u8(&r);
-    frame_want(&r, outcome <= WIRE_FAIL);
-    m->outcome = (enum wire_outcome)outcome;
+    get_outcome(&r, m);
     m->run_us = get_count(&r);
     m->message = get_optional(&r);
     m->output = get_optional(&r);

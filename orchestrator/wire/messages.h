@@ -82,7 +82,8 @@ struct wire_refused {
 
 enum wire_outcome { WIRE_OK = 0, WIRE_RETRY = 1, WIRE_FAIL = 2 };
 
-/* Where a task goes after WIRE_OK. Anything but GO_ON stands behind the statements; GO_ON is not written. */
+/* Where a task goes after WIRE_OK. Anything but GO_ON is written as an outcome of its own, with what belongs to it behind
+ * the statements: a RESULT of a task that just goes on is as it was in 1.0. */
 enum wire_flow { WIRE_GO_ON = 0, WIRE_ROUTE = 1, WIRE_FINISH = 2, WIRE_SNOOZE = 3 };
 
 struct wire_statement {

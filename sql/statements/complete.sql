@@ -75,8 +75,7 @@ with input as materialized (
     -- What the run itself wants. How it ended counts only if it ended at the stage that comes next now.
     select a.*,
            a.taken = a.pending and (a.agreed or a.in_hand is not distinct from a.next_stage) as whole,
-           a.astray or (a.taken > 0 and a.steps + a.taken > a.max_steps and a.ending <> 'stay' and a.kind is null)
-               as lost_way,
+           a.astray or (a.taken > 0 and a.steps + a.taken > a.max_steps and a.kind is null) as lost_way,
            case when a.next_stage is null or a.astray then 1 else 0 end as rests,
            a.stages[1] as first_of_all,
            a.version <> a.claimed_version as newer,

@@ -154,6 +154,37 @@ static pgstage_result talk(pgstage_task *task, void *state) {
 }
 PGSTAGE_HANDLER(talk, .run = talk);
 
+/* {"STAGE": ["a", "finish", "snooze:250", ""]}: what becomes of the task at its first, second, ... pass through that stage:
+ * a route, an early end, a snooze, or nothing special. The passes are counted in the output, which goes round as the
+ * input: {"passes": {"STAGE": n}, "way": "ab..."}. */
+static pgstage_result steer(pgstage_task *task, void *state) {
+    (void)state;
+    const char *stage = pgstage_stage(task);
+    json_t *output = json_deep_copy(pgstage_input_json(task));
+    if (!json_is_object(output)) {
+        json_decref(output);
+        output = json_pack("{s:{}, s:s}", "passes", "way", "");
+    }
+    json_t *passes = json_object_get(output, "passes");
+    json_int_t pass = json_integer_value(json_object_get(passes, stage));
+    json_object_set_new(passes, stage, json_integer(pass + 1));
+    json_object_set_new(output, "way",
+                        json_sprintf("%s%s", json_string_value(json_object_get(output, "way")), stage));
+    const json_t *plan = json_object_get(pgstage_payload_json(task), stage);
+    const char *what = json_string_value(json_array_get(plan, (size_t)pass));
+    if (pgstage_output(task, output) != PGSTAGE_OK) {
+        return PGSTAGE_FAIL;
+    }
+    if (what == NULL || what[0] == '\0') {
+        return PGSTAGE_OK;
+    }
+    if (strncmp(what, "snooze:", 7) == 0) {
+        return pgstage_snooze(task, strtoll(what + 7, NULL, 10));
+    }
+    return strcmp(what, "finish") == 0 ? pgstage_finish(task) : pgstage_route(task, what);
+}
+PGSTAGE_HANDLER(steer, .run = steer);
+
 static pgstage_result remaining(pgstage_task *task, void *state) {
     (void)state;
     return pgstage_output(task, json_integer((json_int_t)pgstage_remaining_ms(task)));

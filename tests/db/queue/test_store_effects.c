@@ -84,6 +84,30 @@ Test(store_effects, commits_statements_and_completions_together) {
     rig_close(rig);
 }
 
+Test(store_effects, carry_routes_and_early_ends) {
+    struct rig *rig = rig_open();
+    struct effects_case it;
+    begin(&it, rig);
+    it.effects[0].chain.ending = STORE_ROUTE;
+    it.effects[0].chain.route_stage = rig->stages[2];
+    it.effects[1].chain.ending = STORE_FINISH;
+    it.effects[2].chain.ending = STORE_ROUTE;
+    it.effects[2].chain.route_stage = 999999;
+    for (int pass = 0; pass < 2; pass++) { /* sent again, as after a lost answer, it does nothing */
+        cr_assert_eq(rig_effects(rig, &it.request), STATUS_OK, "%s", rig->effects_answer.error.text);
+        const struct store_effect_verdict *verdicts = rig->effects_answer.verdicts;
+        for (int i = 0; i < TASKS; i++) {
+            cr_assert_eq(verdicts[i].verdict.answer, pass == 0 ? STORE_ACCEPTED : STORE_APPLIED);
+            cr_assert_not(verdicts[i].verdict.running);
+            cr_assert_eq(verdicts[i].verdict.failed, i == 2);
+        }
+        cr_assert_eq(verdicts[0].verdict.stage, rig->stages[2]);
+        cr_assert_eq(indexed(rig), TASKS);
+    }
+    cr_assert_eq(rig_int(rig, "select count(*) from pgstage.task where status = 'done'"), 1);
+    rig_close(rig);
+}
+
 /* An answer that was lost, a claim that was lost, and one that goes through: each is told from the
  * others. */
 Test(store_effects, sent_again_does_nothing_twice) {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "db/sync.h"
 #include "rig.h"
 
 TestSuite(store_tick, .timeout = 120);
@@ -73,6 +74,45 @@ Test(store_tick, claims_completes_and_tells_in_the_order_of_the_request) {
     cr_assert(rig->tick_answer.told[0].superseded);
     cr_assert_not(rig->tick_answer.told[0].cancelled);
     cr_assert_eq(rig_int(rig, "select sum(runs) from pgstage.stage_stat"), 2);
+    rig_close(rig);
+}
+
+/* Two claims of a stage in a tick: the oldest first, then the most urgent. */
+Test(store_tick, claims_the_longest_ready_and_what_a_limit_leaves) {
+    struct rig *rig = rig_open();
+    for (int i = 0; i < 6; i++) {
+        char key[8];
+        snprintf(key, sizeof key, "k%d", i);
+        rig_submit(rig, key, "1");
+        rig_exec(rig, "update pgstage.task set priority = -%d where key = '%s'", i, key);
+    }
+    struct store_claim claims[2] = {
+        {.pipeline = rig->pipeline, .stage = rig->stages[0], .count = 1, .fair = true, .claim = 61, .from_front = true},
+        {.pipeline = rig->pipeline, .stage = rig->stages[0], .count = 1, .claim = 62, .from_front = true}};
+    struct store_tick tick = {.node = RIG_NODE, .claim_count = 2, .claims = claims};
+    cr_assert_eq(rig_tick(rig, &tick), STATUS_OK, "%s", rig->tick_answer.error.text);
+    cr_assert_eq(rig->tick_answer.claimed[0].count, 1);
+    cr_assert_str_eq(rig->tick_answer.claimed[0].tasks[0].key, "k0");
+    cr_assert_str_eq(rig->tick_answer.claimed[1].tasks[0].key, "k5");
+    rig_exec(rig, "update pgstage.stage set max_running = 3");
+    claims[0] = (struct store_claim){
+        .pipeline = rig->pipeline, .stage = rig->stages[0], .count = 4, .limited = true, .claim = 63, .from_front = true};
+    tick.claim_count = 1;
+    cr_assert_eq(rig_tick(rig, &tick), STATUS_OK, "%s", rig->tick_answer.error.text);
+    cr_assert_eq(rig->tick_answer.claimed[0].count, 1);
+    cr_assert_not(rig->tick_answer.claimed[0].busy);
+    /* Somebody else is claiming there. */
+    struct db_sync *other = NULL;
+    struct error err = ERROR_NONE;
+    cr_assert_eq(sync_open(rig->url, "other", &other, &err), STATUS_OK, "%s", err.text);
+    char lock[120];
+    snprintf(lock, sizeof lock, "begin; select pg_advisory_xact_lock(1885827948, %d)", rig->stages[0]);
+    cr_assert_eq(sync_script(other, lock, &err), STATUS_OK, "%s", err.text);
+    claims[0].claim = 64;
+    cr_assert_eq(rig_tick(rig, &tick), STATUS_OK, "%s", rig->tick_answer.error.text);
+    cr_assert_eq(rig->tick_answer.claimed[0].count, 0);
+    cr_assert(rig->tick_answer.claimed[0].busy);
+    sync_close(other);
     rig_close(rig);
 }
 

@@ -102,6 +102,50 @@ Test(worker_life, passes_statements_and_their_nulls) {
     wire_result_finish(&result);
 }
 
+static void want_flow(uint64_t run, enum wire_flow flow, const char *target, int64_t delay_ms) {
+    struct wire_result result;
+    rig_want_result(&rig, run, &result);
+    cr_assert_eq(result.outcome, WIRE_OK, "%s", result.message.data);
+    cr_assert_eq(result.flow, flow);
+    cr_assert_eq(result.delay_ms, delay_ms);
+    if (target == NULL) {
+        cr_assert_null(result.target.data);
+    } else {
+        cr_assert_str_eq(result.target.data, target);
+    }
+    cr_assert_not_null(result.output.data);
+    wire_result_finish(&result);
+}
+
+/* What one run said is not taken for the next one's. */
+Test(worker_life, passes_on_where_the_task_goes) {
+    rig_open(&rig, "steer");
+    rig_run(&rig, 1, "{\"extract\": [\"review\"]}");
+    rig_run(&rig, 2, "{\"extract\": [\"snooze:1500\"]}");
+    rig_run(&rig, 3, "{\"extract\": [\"finish\"]}");
+    rig_run(&rig, 4, "{}");
+    want_flow(1, WIRE_ROUTE, "review", 0);
+    want_flow(2, WIRE_SNOOZE, NULL, 1500);
+    want_flow(3, WIRE_FINISH, NULL, 0);
+    want_flow(4, WIRE_GO_ON, NULL, 0);
+    rig_run(&rig, 5, "{\"extract\": [\"snooze:-1\"]}");
+    rig_want_failure(&rig, 5, WIRE_FAIL, "a snooze of -1 ms");
+}
+
+Test(worker_life, tells_a_node_of_an_older_release_nothing_that_it_does_not_know) {
+    struct wire_hello hello = rig_hello(HANDLERS, "steer");
+    hello.minor = 0;
+    rig_start(&rig);
+    rig_say_hello(&rig, &hello);
+    rig_want_ready(&rig);
+    rig_run(&rig, 1, "{\"extract\": [\"finish\"]}");
+    rig_want_failure(&rig, 1, WIRE_RETRY,
+                     "the node is of an older release, which cannot route, finish early or snooze: "
+                     "restart it");
+    rig_run(&rig, 2, "{}");
+    want_flow(2, WIRE_GO_ON, NULL, 0);
+}
+
 Test(worker_life, a_failure_keeps_the_worker_and_drops_what_was_queued) {
     rig_open(&rig, "sql");
     rig_run(&rig, 1, "{\"statements\":[{\"sql\":\"select 1\"},{\"sql\":\"\"}]}");
@@ -279,7 +323,7 @@ Test(worker_life, another_major_version_is_refused_in_words) {
     hello.major = WIRE_MAJOR + 1;
     rig_start(&rig);
     rig_say_hello(&rig, &hello);
-    rig_want_refused(&rig, "the node speaks protocol 2.0, this program 1.0: both must come from "
+    rig_want_refused(&rig, "the node speaks protocol 2.1, this program 1.1: both must come from "
                            "the same release");
 }
 

@@ -47,6 +47,10 @@ static void dump_stage(struct buf *out, const struct stage_def *stage) {
         buf_append_format(out, "  handler file=%s name=%s\n  with=%s\n", stage->handler_file,
                           stage->handler_name, stage->with_json);
     }
+    if (stage->max_running != 0 || stage->share_percent != 0) {
+        buf_append_format(out, "  max_running=%d share=%d\n", stage->max_running,
+                          stage->share_percent);
+    }
     if (stage->role != NULL) {
         buf_append_format(out, "  role=%s\n", stage->role);
     }
@@ -63,6 +67,9 @@ static void dump_stage(struct buf *out, const struct stage_def *stage) {
 
 void dump_pipeline(struct buf *out, const struct pipeline_def *def) {
     buf_append_format(out, "pipeline %s\n", def->name);
+    if (def->max_steps != 1000) {
+        buf_append_format(out, "max_steps=%d\n", def->max_steps);
+    }
     if (def->source.present) {
         dump_source(out, def);
     }

@@ -168,6 +168,52 @@ Test(wire_messages, result, .fini = finish) {
     wire_result_finish(&m);
 }
 
+Test(wire_messages, a_result_says_where_the_task_goes, .fini = finish) {
+    struct wire_frame frame = sample_frame("result, routed");
+    struct wire_result m;
+    cr_assert_eq(wire_get_result(&frame, &m, NULL), STATUS_OK);
+    cr_assert_eq(m.outcome, WIRE_OK);
+    cr_assert_eq(m.flow, WIRE_ROUTE);
+    check_text(m.target, "review");
+    check_text(m.output, "{}");
+    cr_assert_eq(m.statement_count, 1);
+    wire_result_finish(&m);
+    buf_finish(&out);
+
+    frame = sample_frame("result, finished");
+    cr_assert_eq(wire_get_result(&frame, &m, NULL), STATUS_OK);
+    cr_assert_eq(m.flow, WIRE_FINISH);
+    cr_assert_null(m.target.data);
+    buf_finish(&out);
+
+    frame = sample_frame("result, snoozed");
+    cr_assert_eq(wire_get_result(&frame, &m, NULL), STATUS_OK);
+    cr_assert_eq(m.flow, WIRE_SNOOZE);
+    cr_assert_eq(m.delay_ms, INT64_MAX);
+}
+
+/* Nothing that could not be meant: a route without a stage, a stage or a time without its like. */
+Test(wire_messages, a_flow_that_means_nothing_is_refused, .fini = finish) {
+    const struct wire_bytes name = {"x", 1};
+    const struct wire_result bad[] = {
+        {.flow = WIRE_ROUTE},
+        {.flow = WIRE_FINISH, .target = name},
+        {.flow = WIRE_SNOOZE, .target = name},
+        {.flow = WIRE_SNOOZE, .delay_ms = -1},
+        {.flow = WIRE_FINISH, .delay_ms = 1},
+        {.flow = WIRE_ROUTE, .target = name, .delay_ms = 1},
+        {.flow = (enum wire_flow)4},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        buf_init(&out, 1024);
+        cr_assert_eq(wire_put_result(&out, &bad[i], NULL), STATUS_OK);
+        struct wire_frame frame = only_frame();
+        struct wire_result m;
+        cr_assert_eq(wire_get_result(&frame, &m, NULL), STATUS_PROTOCOL, "row %zu", i);
+        buf_finish(&out);
+    }
+}
+
 Test(wire_messages, log_progress_and_refused, .fini = finish) {
     struct wire_frame frame = sample_frame("log");
     struct wire_log log;
@@ -198,14 +244,14 @@ Test(wire_messages, another_major_version_is_refused_in_words, .fini = finish) {
     cr_assert_eq(wire_get_hello(&frame, &hello, &err), STATUS_PROTOCOL);
     cr_assert_eq(hello.major, 2);
     cr_assert_eq(hello.minor, 5);
-    cr_assert_str_eq(err.text, "the node speaks protocol 2.5, this program 1.0: both must come "
+    cr_assert_str_eq(err.text, "the node speaks protocol 2.5, this program 1.1: both must come "
                                "from the same release");
     frame.type = WIRE_READY;
     error_clear(&err);
     struct wire_ready ready;
     cr_assert_eq(wire_get_ready(&frame, &ready, &err), STATUS_PROTOCOL);
     cr_assert_eq(ready.major, 2);
-    cr_assert_str_eq(err.text, "the worker speaks protocol 2.5, this program 1.0: both must come "
+    cr_assert_str_eq(err.text, "the worker speaks protocol 2.5, this program 1.1: both must come "
                                "from the same release");
     buf_init(&out, 1);
 }

@@ -99,6 +99,28 @@ static enum status put_result_retry(struct buf *out, struct error *err) {
         out, &(struct wire_result){.outcome = WIRE_RETRY, .message = text_bytes("later")}, err);
 }
 
+static enum status put_result_routed(struct buf *out, struct error *err) {
+    const struct wire_statement statement = {.sql = text_bytes("select 1")};
+    return wire_put_result(out,
+                           &(struct wire_result){.run = 11,
+                                                 .run_us = 5,
+                                                 .output = text_bytes("{}"),
+                                                 .statement_count = 1,
+                                                 .statements = &statement,
+                                                 .flow = WIRE_ROUTE,
+                                                 .target = text_bytes("review")},
+                           err);
+}
+
+static enum status put_result_finished(struct buf *out, struct error *err) {
+    return wire_put_result(out, &(struct wire_result){.run = 12, .flow = WIRE_FINISH}, err);
+}
+
+static enum status put_result_snoozed(struct buf *out, struct error *err) {
+    return wire_put_result(
+        out, &(struct wire_result){.run = 13, .flow = WIRE_SNOOZE, .delay_ms = INT64_MAX}, err);
+}
+
 static enum status put_log(struct buf *out, struct error *err) {
     return wire_put_log(out, &(struct wire_log){.run = 0, .text = text_bytes("a line\n")}, err);
 }
@@ -124,6 +146,9 @@ const struct sample samples[] = {
     {"result", WIRE_RESULT, put_result},
     {"result, failed", WIRE_RESULT, put_result_failed},
     {"result, retry", WIRE_RESULT, put_result_retry},
+    {"result, routed", WIRE_RESULT, put_result_routed},
+    {"result, finished", WIRE_RESULT, put_result_finished},
+    {"result, snoozed", WIRE_RESULT, put_result_snoozed},
     {"log", WIRE_LOG, put_log},
     {"progress", WIRE_PROGRESS, put_progress},
 };

@@ -1,0 +1,93 @@
+/* flow_test.c - where a task goes when its handler says so, through the whole program. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rig.h"
+#include "support/pg.h"
+
+static struct rig rig;
+
+static void init(void) {
+    rig_init(&rig);
+}
+
+static void finish(void) {
+    rig_finish(&rig);
+}
+
+TestSuite(flow, .init = init, .fini = finish, .timeout = 180);
+
+static const char *const pipeline = "pipeline: p\nmax_steps: 20\nstages:\n"
+                                    "  - {name: a, handler: '%H:steer', workers: 2, share: 25%}\n"
+                                    "  - {name: b, handler: '%H:steer', workers: 2}\n"
+                                    "  - {name: c, handler: '%H:steer', workers: 2, max_running: 1}\n";
+
+static void submit(const char *key, const char *payload) {
+    char *output = NULL;
+    cr_assert_eq(rig_run(&rig, &output, "submit p %s --payload '%s'", key, payload), 0, "%s", output);
+    free(output);
+}
+
+/* The way that a document took, by the stages' names; "" when it returned nothing at its version. */
+static void expect_way(const char *key, const char *status, const char *way) {
+    char sql[1024];
+    snprintf(sql, sizeof sql,
+             "select count(*) from pgstage.task t where key = '%s' and status = '%s' and '%s' = coalesce((select o.value"
+             " ->> 'way' from pgstage.output o where o.task = t.id order by length(o.value ->> 'way') desc limit 1), '')",
+             key, status, way);
+    cr_expect_eq(rig_number(&rig, sql), 1, "%s is not %s by the way %s", key, status, way);
+}
+
+Test(flow, documents_go_where_their_handlers_say) {
+    rig_write(&rig, "p.yaml", pipeline);
+    cr_assert_eq(rig_run(&rig, NULL, "apply p.yaml"), 0);
+    submit("straight", "{}");
+    submit("skips", "{\"a\": [\"c\"]}");
+    submit("returns", "{\"c\": [\"a\"]}");
+    submit("ends", "{\"b\": [\"finish\"]}");
+    submit("snoozes", "{\"b\": [\"snooze:300\", \"\"]}");
+    submit("lost", "{\"b\": [\"nowhere\"]}");
+    submit("circles", "{\"b\": [\"a\", \"a\", \"a\", \"a\", \"a\", \"a\", \"a\", \"a\", \"a\", \"a\", \"a\"]}");
+    rig_start(&rig, 0, "--lease 5s --log warn");
+    rig_await(&rig, "select count(*) from pgstage.task where status in ('done', 'failed')", 6);
+    expect_way("straight", "done", "abc");
+    expect_way("skips", "done", "ac");
+    expect_way("returns", "done", "abcabc");
+    expect_way("ends", "done", "ab");
+    expect_way("lost", "failed", "a");
+    cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.failure f join pgstage.task t on t.id = f.task where"
+                                  " key = 'lost' and kind = 'permanent' and f.error_text = 'it was routed to \"nowhere\","
+                                  " which is no stage of its pipeline; the stages are: a, b, c'"),
+                 1);
+    cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.failure f join pgstage.task t on t.id = f.task where"
+                                  " key = 'circles' and t.status = 'failed' and kind = 'steps' and steps > 20 and"
+                                  " f.error_text like 'it made more than 20 transitions (max_steps)%: %a, b%'"),
+                 1);
+    /* It snoozes as long as it says so: its output does not count, and so neither do its passes. */
+    rig_await(&rig, "select count(*) from pgstage.task where key = 'snoozes' and status = 'delayed' and attempt = 0", 1);
+    kill(rig.nodes[0], SIGTERM);
+    cr_expect_eq(rig_wait(&rig, 0), 0);
+    rig_check_counts(&rig);
+}
+
+/* Two nodes with two workers each, of which one may run: the tasks never overlap. */
+Test(flow, a_limit_holds_for_all_nodes) {
+    rig_write(&rig, "p.yaml", "pipeline: p\nstages:\n"
+                              "  - {name: a, handler: '%H:sleep', workers: 2, max_running: 2}\n");
+    cr_assert_eq(rig_run(&rig, NULL, "apply p.yaml"), 0);
+    rig_submit(&rig, "doc", 60, "{\"ms\": 20}");
+    pg_exec(rig.url, "create table seen (n bigint); create function look() returns trigger language plpgsql as $$ begin"
+                     " insert into public.seen select count(*) from pgstage.task where status = 'running'; return null; end $$;"
+                     " create trigger look after update on pgstage.task for each statement execute function look()");
+    rig_start(&rig, 0, "--lease 5s --log warn");
+    rig_start(&rig, 1, "--lease 5s --log warn");
+    rig_await(&rig, "select count(*) from pgstage.task where status = 'done'", 60);
+    cr_expect_eq(rig_number(&rig, "select max(n) from seen"), 2);
+    for (int i = 0; i < 2; i++) {
+        kill(rig.nodes[i], SIGTERM);
+        cr_expect_eq(rig_wait(&rig, i), 0);
+    }
+    rig_check_counts(&rig);
+}
