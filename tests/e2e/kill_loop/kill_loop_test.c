@@ -1,6 +1,6 @@
 /* kill_loop_test.c - C01: kills -9 a random one of {node, worker, PostgreSQL backend, the whole embedded server}, again and
  * again, while 300 documents pass five stages; in every round all of them must end done, each effect in the database
- * exactly once.
+ * exactly once. Now and then a node is told to reload instead, so that it is killed in the middle of that as well.
  *
  * In some rounds the lease is shorter than PostgreSQL's recovery, so that nodes lose it; in others it is longer, so that what
  * ran goes on and is sent again.
@@ -35,10 +35,10 @@ struct arena_of_war {
     int lease_ms;
     struct random_seeded seeded;
     struct random_ops random;
-    int kills[4];
+    int kills[5];
 };
 
-static const char *const kinds[] = {"node", "worker", "backend", "server"};
+static const char *const kinds[] = {"node", "worker", "backend", "server", "reload"};
 
 static int64_t now_ms(void) {
     return clock_now_ms(&clock_boottime);
@@ -207,9 +207,25 @@ static bool kill_server(struct arena_of_war *w) {
     return true;
 }
 
+/* Nothing is killed: a successor is started, and what else happens meets two nodes in one process. */
+static bool reload_node(struct arena_of_war *w) {
+    pid_t node = w->nodes[random_below(&w->random, NODES)];
+    char path[64], line[256];
+    unsigned long long caught = 0; /* one that has only just been started would end of it */
+    snprintf(path, sizeof path, "/proc/%d/status", (int)node);
+    FILE *file = fopen(path, "r");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL && sscanf(line, "SigCgt: %llx", &caught) != 1) {
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return (caught >> (SIGHUP - 1) & 1) != 0 && kill(node, SIGHUP) == 0;
+}
+
 static void kill_something(struct arena_of_war *w) {
-    static bool (*const ways[])(struct arena_of_war *) = {kill_node, kill_worker, kill_backend, kill_server};
-    int kind = (int)random_below(&w->random, 4);
+    static bool (*const ways[])(struct arena_of_war *) = {kill_node, kill_worker, kill_backend, kill_server,
+                                                            reload_node};
+    int kind = (int)random_below(&w->random, 5);
     if (ways[kind](w)) {
         w->kills[kind]++;
     }
@@ -230,7 +246,7 @@ static void stop_nodes(struct arena_of_war *w) {
     int64_t deadline = now_ms() + 60 * 1000;
     char sql[256];
     snprintf(sql, sizeof sql,
-             "select count(*) from pgstage.node where not ended and pid in (%d, %d) and "
+             "select count(distinct pid) from pgstage.node where not ended and pid in (%d, %d) and "
              "lease_until > pgstage.now() + %d * interval '1 ms'",
              (int)w->nodes[0], (int)w->nodes[1], w->lease_ms * 2 / 3);
     while (ask_number(w, sql) < NODES) {
@@ -308,7 +324,7 @@ static void round_of(struct arena_of_war *w, int number) {
     check(w);
     fprintf(stderr, "round %2d: %d documents done in %.1f s; lease %d ms; killed", number, DOCUMENTS,
             (double)(now_ms() - begin) / 1000, w->lease_ms);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         fprintf(stderr, " %s %d", kinds[i], w->kills[i]);
     }
     fputc('\n', stderr);

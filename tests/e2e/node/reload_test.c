@@ -192,15 +192,22 @@ Test(reload, c17_a_stage_is_renamed_while_its_tasks_run) {
     expect_no_run_was_lost(8);
 }
 
-/* A file that was the current definition once does not become current by a start; the current one is run. */
+/* A file that was the current definition once does not become current by a start; the current one is run. Where its own file
+ * lay is not on this host: handlers are looked for beside the file that is named here. */
 Test(reload, an_older_file_runs_the_current_definition) {
     write_sleepers(2, "");
     cr_assert_eq(rig_run(&rig, NULL, "apply p.yaml"), 0);
     rig_write(&rig, "new.yaml", "pipeline: p\nstages:\n  - {name: work, handler: '%L:step'}\n"
-                                "  - {name: more, handler: '%L:ledger'}\n");
+                                "  - {name: more, handler: 'more.so:ledger'}\n");
     cr_assert_eq(rig_run(&rig, NULL, "apply new.yaml"), 0);
+    pg_exec(rig.url, "update pgstage.revision set path = '/nowhere/at/all/new.yaml' where number = 2");
     rig_submit(&rig, "doc", 3, "{}");
-    char *output = NULL;
+    char *output = NULL, path[128];
+    cr_expect_eq(rig_run(&rig, &output, "run p.yaml --until-idle --only work"), 0);
+    cr_expect_not_null(strstr(output, "the current one, revision 2, is run instead"), "%s", output);
+    free(output);
+    snprintf(path, sizeof path, "%s/more.so", rig.folder);
+    cr_assert_eq(symlink(LEDGER_HANDLERS, path), 0);
     cr_expect_eq(rig_run(&rig, &output, "run p.yaml --until-idle"), 0);
     cr_expect_not_null(strstr(output, "it equals revision 1; the current one, revision 2, is run instead"), "%s", output);
     free(output);
