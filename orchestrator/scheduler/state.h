@@ -214,6 +214,8 @@ void held_leave(struct scheduler *s, struct held *h);
 void dispatch_turn(struct scheduler *s, int64_t now);
 extern const struct pool_events dispatch_pool_events;
 void dispatch_after_stage(struct scheduler *s, struct held *h); /* a stage ended well and its output is in memory */
+
+/* stage.c */
 int stage_room(const struct stage *stage);                      /* places not yet promised to queued tasks */
 bool stage_is_parked(const struct stage *stage);                /* its pool will not take tasks again */
 void stage_expect(struct stage *stage);                         /* rows may be ready: claim as soon as there is room */
@@ -221,6 +223,11 @@ void stage_expect_row(struct stage *stage, int id);             /* the same for 
 struct stage *stage_of_id(struct stage *stage, int id);         /* of the same pipeline; NULL when it has none */
 bool stage_wants_committed(const struct stage *stage);          /* it takes a task only when the store has its input */
 void stage_hand_over(struct held *h, struct stage *next, struct shared_text *input); /* takes `input` */
+
+/* claims.c */
+bool claims_may(const struct scheduler *s, int64_t now);
+int claims_count(const struct scheduler *s, const struct stage *stage); /* rows that it asks for, when it asks */
+struct store_claim *claims_gather(struct scheduler *s, int64_t now);    /* into tick_asks, too; in the tick's arena */
 
 /* effects.c */
 void effects_turn(struct scheduler *s, int64_t now, int64_t *next_ms);
