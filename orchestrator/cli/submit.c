@@ -13,6 +13,7 @@
 #include "cli/line_reader.h"
 #include "cli/output.h"
 #include "cli/selection.h"
+#include "cli/stop_signal.h"
 #include "cli/submit_chunk.h"
 #include "sql/statements.h"
 
@@ -114,28 +115,37 @@ static enum status find_run_at(const struct args *args, struct db_sync *db, stru
     return status;
 }
 
+/* With --wait, standard output is for what the last stage returned. *version is what stands in the database now. */
 static enum status print_outcome(const struct args *args, struct db_sync *db, const struct chunk_outcome *outcome,
-                                 struct error *err) {
+                                 int64_t *version, struct error *err) {
+    FILE *out = args_has(args, "wait") ? stderr : stdout;
+    *version = outcome->version;
     if (outcome->fresh + outcome->updated > 0) {
-        printf("%s (version %" PRId64 ")\n", outcome->fresh > 0 ? "new" : "updated", outcome->version);
+        fprintf(out, "%s (version %" PRId64 ")\n", outcome->fresh > 0 ? "new" : "updated", outcome->version);
         return STATUS_OK;
     }
     struct db_result *found = NULL;
     enum status status = selection_by_keys(db, args->positional[0], 1, args->positional + 1, &found, err);
     if (status == STATUS_OK) {
         bool exists = db_rows(found) > 0;
-        printf("unchanged (version %s)", exists ? db_value(found, 0, FOUND_VERSION) : "gone");
+        *version = exists ? db_int64(found, 0, FOUND_VERSION) : 1;
+        fprintf(out, "unchanged (version %s)", exists ? db_value(found, 0, FOUND_VERSION) : "gone");
         if (exists && !args_has(args, "if-changed")) {
-            printf(": not newer than the stored one, of %s; --if-changed takes any change",
+            fprintf(out, ": not newer than the stored one, of %s; --if-changed takes any change",
                    db_value(found, 0, FOUND_TASK_UPDATED_AT));
         }
-        putchar('\n');
+        fputc('\n', out);
         sync_result_free(found);
     }
     return status;
 }
 
-static enum exit_status send(const struct args *args, struct db_sync *db, struct request *request) {
+static enum exit_status send(const struct args *args, struct session *session, struct request *request) {
+    struct db_sync *db = session->db;
+    int64_t version = 0;
+    if (args_has(args, "wait")) {
+        stop_listen(); /* before anything is said that a person may answer with Ctrl-C */
+    }
     struct chunk *chunk = mem_alloc(sizeof *chunk);
     struct chunk_outcome outcome = {0};
     struct error err = ERROR_NONE;
@@ -146,17 +156,30 @@ static enum exit_status send(const struct args *args, struct db_sync *db, struct
         status = chunk_send(chunk, db, &outcome, &err);
     }
     if (status == STATUS_OK) {
-        status = print_outcome(args, db, &outcome, &err);
+        status = print_outcome(args, db, &outcome, &version, &err);
     }
     chunk_finish(chunk);
     free(chunk);
-    return status == STATUS_OK ? output_finish(EXIT_OK) : report_store_error(db, args->positional[0], &err);
+    if (status != STATUS_OK) {
+        return report_store_error(db, args->positional[0], &err);
+    }
+    return args_has(args, "wait") ? submit_wait(args, session, version) : output_finish(EXIT_OK);
 }
 
 /* ---- the command -------------------------------------------------------------------------------------------------- */
 
 static enum exit_status check_form(const struct args *args) {
     static const char *const of_one[] = {"payload", "updated-at", "priority", "in", "at"};
+    int64_t timeout_ms = 0;
+    if (!args_duration(args, "timeout", &timeout_ms)) {
+        return EXIT_WRONG;
+    }
+    if (args_has(args, "timeout") && !args_has(args, "wait")) {
+        return usage_error(args, "--timeout is for --wait");
+    }
+    if (args_has(args, "wait") && args_has(args, "from")) {
+        return usage_error(args, "--wait is for one document: it and --from exclude each other");
+    }
     if (!args_has(args, "from")) {
         return args->count == 2 ? EXIT_OK : usage_error(args, "which document? Name its key, or give --from FILE");
     }
@@ -182,7 +205,7 @@ static enum exit_status run_submit(const struct args *args) {
     if (status == EXIT_OK) {
         status = session_open(args, &session);
         if (status == EXIT_OK) {
-            status = lines ? submit_lines(args, session.db) : send(args, session.db, &request);
+            status = lines ? submit_lines(args, session.db) : send(args, &session, &request);
             session_close(&session);
         }
     }
@@ -197,6 +220,8 @@ static const struct option_spec options[] = {
     {"priority", "N", "lower goes first (0)"},
     {"in", "DURATION", "start that much later"},
     {"at", "TIME", "start then"},
+    {"wait", NULL, "until it is at its end: prints what its last stage returned; status 1 when it failed"},
+    {"timeout", "DURATION", "wait that long at most; the task goes on"},
     {"from", "FILE", "JSON lines: {\"key\", \"payload\", \"updated_at\", \"priority\", \"run_at\"}; - for standard input"},
     {0},
 };
@@ -204,7 +229,7 @@ static const struct option_spec options[] = {
 const struct command command_submit = {
     .name = "submit",
     .usage = "PIPELINE KEY [--payload JSON|@FILE|-] [--updated-at TIME] [--if-changed] [--priority N]"
-             " [--in DURATION|--at TIME]\n       pgstage submit PIPELINE --from FILE|- [--if-changed]",
+             " [--in DURATION|--at TIME] [--wait [--timeout D]]\n       pgstage submit PIPELINE --from FILE|- [--if-changed]",
     .summary = "submit documents",
     .options = options,
     .min_positional = 1,

@@ -1,4 +1,4 @@
-/* submit.h - what the two forms of pgstage submit share: one document, and JSON lines.
+/* submit.h - the parts of pgstage submit: one document, JSON lines, and the wait for one document's end.
  */
 #ifndef CLI_SUBMIT_H
 #define CLI_SUBMIT_H
@@ -9,5 +9,8 @@ enum { PAYLOAD_MAX = 128 << 20 };
 
 /* Reads args' --from. */
 enum exit_status submit_lines(const struct args *args, struct db_sync *db);
+
+/* Waits until that version of the document, or a newer one, is at its end, and prints what its last stage returned. */
+enum exit_status submit_wait(const struct args *args, struct session *session, int64_t version);
 
 #endif

@@ -57,9 +57,14 @@ struct store_claim {
     const char *from_ready_at; /* text as the store gave it */
 };
 
+/* Times in buckets, ten a decade: bucket b holds those from 10^(b/10) us on, up to the next one. */
+enum { STORE_BUCKETS = 128 };
+
 struct store_stat {
     int stage;
     int64_t runs, failed, run_us;
+    int64_t waits, wait_us; /* runs of which it is known how long their task was ready before */
+    int32_t run_buckets[STORE_BUCKETS], wait_buckets[STORE_BUCKETS];
 };
 
 struct store_hold { /* a claim the node knows of */
@@ -73,6 +78,8 @@ struct store_tick {
     const struct store_claim *claims;
     const int64_t *drops; /* claims whose last task has left */
     const struct store_stat *stats;
+    int64_t stat_node, stat_seq; /* they are counted once for each pair, and only in rising order: sent again after a lost
+                                    answer, they are the same */
     const struct store_hold *holds; /* running tasks to be told about; hold_count 0: not asked this time */
 };
 
@@ -88,6 +95,7 @@ struct store_verdict { /* one a chain, in the order of the request */
 
 struct store_task { /* a claimed row */
     int64_t task, version;
+    int64_t waited_us; /* ready for that long, by the database's clock */
     int attempt, crashes, rescues, superseded, priority;
     const char *key, *ready_at, *updated_at;
     struct store_text payload, input; /* JSON texts */

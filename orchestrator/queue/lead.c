@@ -2,7 +2,7 @@
  * transactions.
  *
  *   TAKE -> STAGE (again while full) -> [END_LEASES -> RESCUE (again while full) -> FORGET] ->
- * [MOVE_STRANDED (again while full) -> FOLD_COUNTS -> FOLD_STATS]
+ * [MOVE_STRANDED (again while full) -> FOLD_COUNTS -> FOLD_STATS -> FOLD_HOURS (again while there are)]
  *
  * Every step's effect is fenced by its own statement, so a leader that has lost its term in the
  * middle does no harm. A step that is repeated too often is left to the next call, so that the
@@ -60,6 +60,9 @@ static void build_step(struct lead_call *lead) {
     case LEAD_FOLD_STATS:
         script_add(script, &sql_fold_stats, 0);
         return;
+    case LEAD_FOLD_HOURS:
+        script_add(script, &sql_fold_hours, 0);
+        return;
     case LEAD_OVER:
         return;
     }
@@ -86,6 +89,8 @@ static bool take_result(struct lead_call *lead, const struct db_reply *reply) {
         count = db_rows(last);
         lead->answer.rescued += count;
         return count == RESCUE_BATCH;
+    case LEAD_FOLD_HOURS:
+        return db_rows(last) > 0;
     case LEAD_END_LEASES:
     case LEAD_FORGET:
     case LEAD_FOLD_COUNTS:
@@ -116,6 +121,8 @@ static enum lead_step next_step(const struct lead_call *lead) {
     case LEAD_FOLD_COUNTS:
         return LEAD_FOLD_STATS;
     case LEAD_FOLD_STATS:
+        return LEAD_FOLD_HOURS;
+    case LEAD_FOLD_HOURS:
     case LEAD_OVER:
         return LEAD_OVER;
     }

@@ -51,6 +51,7 @@ enum lead_step {
     LEAD_MOVE_STRANDED,
     LEAD_FOLD_COUNTS,
     LEAD_FOLD_STATS,
+    LEAD_FOLD_HOURS,
     LEAD_OVER,
 };
 
@@ -109,6 +110,9 @@ enum status queue_open_channel(struct queue *queue, struct channel *channel, con
 void queue_channel_closed(struct queue *queue);
 struct db_param queue_hold_tasks(struct script *script, int count, const struct store_hold *holds);
 struct db_param queue_hold_claims(struct script *script, int count, const struct store_hold *holds);
+
+/* stats.c */
+void stats_add(struct script *script, const struct store_tick *request); /* add_stats.sql */
 
 /* duties.c */
 void duties_init(struct queue *queue);

@@ -118,24 +118,6 @@ static void add_claims(struct tick_call *tick, const struct store_tick *request)
     }
 }
 
-static void add_stats(struct script *script, int count, const struct store_stat *stats) {
-    struct db_param *params = script_add(script, &sql_add_stats, 4);
-    int64_t(*column)[4] = arena_alloc(&script->arena, (size_t)count * sizeof *column);
-    for (int i = 0; i < count; i++) {
-        column[i][0] = stats[i].stage;
-        column[i][1] = stats[i].runs;
-        column[i][2] = stats[i].failed;
-        column[i][3] = stats[i].run_us;
-    }
-    for (int k = 0; k < 4; k++) {
-        array_begin(&script->literal);
-        for (int i = 0; i < count; i++) {
-            array_add_int(&script->literal, column[i][k]);
-        }
-        params[k] = script_take_array(script);
-    }
-}
-
 static void add_rest(struct tick_call *tick, const struct store_tick *request) {
     struct script *script = &tick->call.script;
     if (request->drop_count > 0) {
@@ -144,7 +126,7 @@ static void add_rest(struct tick_call *tick, const struct store_tick *request) {
         params[1] = script_bigints(script, request->drops, request->drop_count);
     }
     if (request->stat_count > 0) {
-        add_stats(script, request->stat_count, request->stats);
+        stats_add(script, request);
     }
     if (request->hold_count > 0) {
         tick->told_at = script->count;
@@ -227,7 +209,8 @@ static struct store_claimed read_claimed(struct arena *arena, const struct db_re
         CRASHES,
         RESCUES,
         SUPERSEDED,
-        UPDATED_AT
+        UPDATED_AT,
+        WAITED_US
     };
     int count = db_rows(result);
     if (count == 0 || db_is_null(result, 0, ID)) {
@@ -238,6 +221,7 @@ static struct store_claimed read_claimed(struct arena *arena, const struct db_re
         tasks[row] = (struct store_task){
             .task = db_int64(result, row, ID),
             .version = db_int64(result, row, VERSION),
+            .waited_us = db_int64(result, row, WAITED_US),
             .attempt = (int)db_int64(result, row, ATTEMPT),
             .crashes = (int)db_int64(result, row, CRASHES),
             .rescues = (int)db_int64(result, row, RESCUES),

@@ -251,13 +251,8 @@ static void on_ended(void *context, struct pool *pool, uint64_t run, const struc
     struct stage *stage = h->stage;
     stage->running--;
     if (outcome->end != POOL_RETURNED && outcome->end != POOL_INTERRUPTED) {
-        stage->stat.runs++;
-        stage->runs++;
-        stage->stat.run_us += outcome->run_us;
-        if (outcome->end != POOL_OK) {
-            stage->stat.failed++;
-            stage->failed++;
-        }
+        int64_t began_ms = clock_now_ms(s->options.clock) - outcome->run_us / 1000;
+        stats_add_run(stage, h, began_ms, outcome->run_us, outcome->end != POOL_OK);
     }
     h->state = HELD_ENDED;
     h->interrupt_at_ms = 0;

@@ -108,10 +108,20 @@ static void put_back(struct scheduler *s, struct held *h, bool uncertain) {
     }
 }
 
-static void blame(struct scheduler *s, struct held *h, enum status code, const struct error *error) {
+/* A run of an sql stage is its share of the transaction's time. */
+static void add_sql_run(const struct lane *lane, const struct held *h, bool failed) {
+    int64_t took_ms = clock_now_ms(lane->scheduler->options.clock) - lane->began_ms;
+    stats_add_run(h->stage, h, lane->began_ms, took_ms * 1000 / lane->count, failed);
+}
+
+static void blame(struct scheduler *s, struct lane *lane, struct held *h, enum status code, const struct error *error) {
     h->state = HELD_ENDED;
-    h->stage->stat.failed++;
-    h->stage->failed++;
+    if (h->stage->spec->kind == SCHED_SQL) {
+        add_sql_run(lane, h, true);
+    } else { /* the handler's run was counted when it was over */
+        h->stage->stat.failed++;
+        h->stage->failed++;
+    }
     if (h->lost) {
         held_free_if_lost(s, h);
         return;
@@ -132,10 +142,12 @@ static void blame(struct scheduler *s, struct held *h, enum status code, const s
     held_end_failed(h, &plan, error->text, strlen(error->text), NULL, 0);
 }
 
-static void on_committed(struct scheduler *s, struct held *h, const struct store_effect_verdict *verdict) {
+static void on_committed(struct scheduler *s, struct lane *lane, struct held *h,
+                         const struct store_effect_verdict *verdict) {
     h->state = HELD_ENDED;
-    h->stage->stat.runs += h->stage->spec->kind == SCHED_SQL;
-    h->stage->runs += h->stage->spec->kind == SCHED_SQL;
+    if (h->stage->spec->kind == SCHED_SQL && !verdict->dropped) {
+        add_sql_run(lane, h, false);
+    }
     if (h->lost) {
         held_free_if_lost(s, h);
         return;
@@ -181,7 +193,7 @@ static void split(struct scheduler *s, struct lane *lane, const struct store_eff
     for (int i = lane->count - 1; i >= 0; i--) {
         struct held *h = lane->held[i];
         if (answer->at_fault == i || lane->count == 1) {
-            blame(s, h, answer->code, &answer->error);
+            blame(s, lane, h, answer->code, &answer->error);
         } else {
             if (answer->at_fault < 0) {
                 h->effect_limit = half;
@@ -213,12 +225,13 @@ static bool is_endless(struct held *h) {
     return h->fruitless >= FRUITLESS_MAX;
 }
 
-static void blame_endless(struct scheduler *s, struct held *h, const struct store_effects_answer *answer) {
+static void blame_endless(struct scheduler *s, struct lane *lane, struct held *h,
+                          const struct store_effects_answer *answer) {
     struct error why = answer->error;
     error_wrap(&why, "%d times in a row its statements %s, the last time", h->fruitless,
                answer->code == STATUS_CONFLICT ? "clashed with other sessions" : "ended in the loss of the connection");
     h->fruitless = 0;
-    blame(s, h, STATUS_INVALID, &why);
+    blame(s, lane, h, STATUS_INVALID, &why);
 }
 
 static void try_again(struct scheduler *s, struct lane *lane, const struct store_effects_answer *answer) {
@@ -226,7 +239,7 @@ static void try_again(struct scheduler *s, struct lane *lane, const struct store
     for (int i = lane->count - 1; i >= 0; i--) {
         struct held *h = lane->held[i];
         if (suspect && (answer->at_fault < 0 || answer->at_fault == i) && is_endless(h)) {
-            blame_endless(s, h, answer);
+            blame_endless(s, lane, h, answer);
         } else {
             put_back(s, h, answer->code == STATUS_UNCERTAIN);
         }
@@ -241,7 +254,7 @@ static void on_effects(void *context, const struct store_effects_answer *answer)
     switch (answer->code) {
     case STATUS_OK:
         for (int i = 0; i < lane->count; i++) {
-            on_committed(s, lane->held[i], &answer->verdicts[i]);
+            on_committed(s, lane, lane->held[i], &answer->verdicts[i]);
         }
         break;
     case STATUS_INVALID:
@@ -318,6 +331,7 @@ static void start_lane(struct scheduler *s, struct stage *stage, struct lane *la
         .role = stage->spec->role,
     };
     struct error err = ERROR_NONE;
+    lane->began_ms = clock_now_ms(s->options.clock);
     s->effects_in_flight += lane->count;
     enum status status = s->store->effects(s->store->context, lane->index, &request, on_effects, lane, &err);
     if (status == STATUS_OK) {

@@ -46,6 +46,7 @@ struct held *held_new(struct scheduler *s, struct stage *stage, const struct sto
     h->crashes = row->crashes;
     h->rescues = row->rescues;
     h->superseded_before = row->superseded;
+    h->waited_us = row->waited_us;
     h->alone = row->crashes >= PLAN_ALONE_AFTER || row->rescues >= PLAN_ALONE_AFTER;
     h->keep = row->superseded >= PLAN_FINISH_AFTER;
     h->first_position = stage->position;
@@ -67,8 +68,9 @@ void held_enqueue(struct held *h, struct stage *stage, bool front) {
     h->stage = stage;
     h->state = HELD_QUEUED;
     if (front) {
-        list_prepend(&stage->queue, &h->link);
+        list_prepend(&stage->queue, &h->link); /* it was in this queue before, and has waited since then */
     } else {
+        h->queued_ms = clock_now_ms(stage->scheduler->options.clock);
         list_append(&stage->queue, &h->link);
     }
     stage->queued++;

@@ -54,5 +54,6 @@ void stage_hand_over(struct held *h, struct stage *next, struct shared_text *inp
     next->credit += next->spec->share_percent;
     shared_text_drop(h->input);
     h->input = input;
+    h->waited_us = 0;
     held_enqueue(h, next, false);
 }

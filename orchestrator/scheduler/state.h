@@ -31,6 +31,7 @@ enum {
     RECONCILE_EVERY_MS = 15 * 1000, /* and now and then always */
     LEASE_MARGIN_MS = 50,
     BUSY_RECENT_MS = 500,
+    STATS_EVERY_MS = 1000,
     PARKED_DELAY_MS = 5000, /* a task that needs a fresh process of a parked pool is for others until then */
 };
 
@@ -65,6 +66,8 @@ struct held {
     int count;          /* transitions in memory */
     struct shared_text **outputs; /* one per stage of the pipeline; [0 .. count) are set, NULL: none */
 
+    int64_t waited_us, queued_ms; /* ready in the database for that long; in the queue of the stage in hand since then */
+
     bool in_tick; /* named by the tick in flight */
     enum store_ending sent_ending; /* what it says of the claim */
     int64_t not_before_ms, busy_delay_ms; /* its row was locked by somebody else: no tick names it until then */
@@ -97,6 +100,7 @@ struct lane {
     int index;      /* in the store */
     int count;      /* effects in flight; 0: free */
     int64_t not_before_ms, delay_ms; /* after a failure that no task is to blame for */
+    int64_t began_ms;                /* the effects in flight were sent then */
     struct held *held[EFFECT_BATCH_MAX];
     struct arena arena;
     struct scheduler *scheduler;
@@ -127,8 +131,8 @@ struct stage {
     char from_ready_at[64];
     int64_t mean_bytes;
 
-    struct store_stat stat; /* since the last tick */
-    struct store_stat sent_stat;
+    struct store_stat stat;      /* since the last ones were gathered */
+    struct store_stat sent_stat; /* gathered, and not yet known to be stored */
     int64_t runs, failed;   /* since the start */
 };
 
@@ -176,6 +180,10 @@ struct scheduler {
     struct log_limit refusals;
     int64_t tick_not_before_ms, tick_delay_ms; /* after a failure */
     int64_t told_at_ms, reconcile_at_ms, reconcile_soon_until_ms;
+    int64_t stat_node, stat_seq; /* of the statistics gathered last */
+    bool stats_open;             /* they are not known to be stored: nothing else is gathered until they are */
+    bool stats_in_tick;
+    int64_t stats_at_ms;         /* the next ones may go then */
     bool doubt; /* the store may hold claims of this node that it does not know of */
 
     void (*closed)(void *context);
@@ -231,6 +239,13 @@ struct store_claim *claims_gather(struct scheduler *s, int64_t now);    /* into 
 
 /* effects.c */
 void effects_turn(struct scheduler *s, int64_t now, int64_t *next_ms);
+
+/* stats.c */
+/* A run of a handler, or of an sql stage, is over. `began_ms`: when it began; the wait ends there. */
+void stats_add_run(struct stage *stage, const struct held *h, int64_t began_ms, int64_t run_us, bool failed);
+struct store_stat *stats_gather(struct scheduler *s, int64_t now, struct store_tick *tick);
+void stats_answered(struct scheduler *s, bool stored);
+void stats_next(const struct scheduler *s, int64_t *next_ms); /* when they are to be sent at the latest */
 
 /* tick.c */
 void tick_turn(struct scheduler *s, int64_t now, int64_t *next_ms);

@@ -90,20 +90,6 @@ static void expect_from_chains(struct scheduler *s, int64_t now) {
     }
 }
 
-static struct store_stat *gather_stats(struct scheduler *s, int *count) {
-    struct store_stat *stats = arena_alloc(&s->tick_arena, sizeof *stats * (size_t)(s->stage_count + 1));
-    *count = 0;
-    for (int i = 0; i < s->stage_count; i++) {
-        struct stage *stage = &s->stages[i];
-        stage->sent_stat = stage->stat;
-        if (stage->stat.runs > 0 || stage->stat.failed > 0) {
-            stats[*count] = stage->stat;
-            stats[(*count)++].stage = stage->spec->id;
-        }
-    }
-    return stats;
-}
-
 static struct store_hold *gather_holds(struct scheduler *s, struct arena *arena, bool lost_too, int *count) {
     struct store_hold *holds = arena_alloc(arena, sizeof *holds * (size_t)(s->held_count + 1));
     *count = 0;
@@ -134,12 +120,6 @@ static void after_success(struct scheduler *s, const struct store_tick_answer *a
     s->drop_count -= s->drops_sent;
     if (s->drop_count > 0) {
         memmove(s->drops, s->drops + s->drops_sent, sizeof *s->drops * (size_t)s->drop_count);
-    }
-    for (int i = 0; i < s->stage_count; i++) {
-        struct stage *stage = &s->stages[i];
-        stage->stat.runs -= stage->sent_stat.runs;
-        stage->stat.failed -= stage->sent_stat.failed;
-        stage->stat.run_us -= stage->sent_stat.run_us;
     }
     s->tick_delay_ms = 0;
     if (s->chain_limit > 0) {
@@ -196,6 +176,7 @@ static void on_tick(void *context, const struct store_tick_answer *answer) {
     for (int i = 0; i < s->tick_chains; i++) {
         s->tick_held[i]->in_tick = false;
     }
+    stats_answered(s, answer->code == STATUS_OK);
     if (answer->code == STATUS_OK) {
         after_success(s, answer, now);
     } else {
@@ -251,14 +232,15 @@ static void send_tick(struct scheduler *s, int64_t now) {
     tick.claim_count = s->tick_claims;
     tick.drops = s->drops;
     tick.drop_count = s->drops_sent = s->drop_count;
-    tick.stats = gather_stats(s, &tick.stat_count);
+    tick.stats = stats_gather(s, now, &tick);
     bool ask = s->held_count > 0 && (now >= s->told_at_ms + TOLD_EVERY_MS ||
                                      (s->tick_chains > 0 && now >= s->told_at_ms + TOLD_AT_MOST_EVERY_MS));
     if (ask) {
         tick.holds = gather_holds(s, &s->tick_arena, false, &tick.hold_count);
         s->told_at_ms = now;
     }
-    if (s->tick_chains == 0 && s->tick_claims == 0 && tick.drop_count == 0 && tick.hold_count == 0) {
+    if (s->tick_chains == 0 && s->tick_claims == 0 && tick.drop_count == 0 && tick.hold_count == 0 &&
+        tick.stat_count == 0) {
         arena_finish(&s->tick_arena);
         return;
     }
@@ -273,6 +255,7 @@ static void send_tick(struct scheduler *s, int64_t now) {
 /* When something is to be sent at the latest, as things stand. */
 static void next_tick(const struct scheduler *s, int64_t now, int64_t *next_ms) {
     sooner(next_ms, s->reconcile_at_ms);
+    stats_next(s, next_ms);
     if (s->held_count > 0) {
         sooner(next_ms, s->told_at_ms + TOLD_EVERY_MS);
     }

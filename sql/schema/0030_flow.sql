@@ -156,7 +156,7 @@ $$;
 create function pgstage.claim_some(stage int, at_most int, claim bigint, node bigint, from_priority int,
                                    from_ready_at timestamptz, stage_before int, fair boolean)
 returns table (id bigint, version bigint, key text, payload jsonb, input jsonb, priority int, ready_at timestamptz,
-               attempt int, crashes int, rescues int, superseded int, updated_at timestamptz)
+               attempt int, crashes int, rescues int, superseded int, updated_at timestamptz, waited_us bigint)
 language plpgsql
 as $$
 #variable_conflict use_column
@@ -176,7 +176,7 @@ begin
     if max_running is not null then
         if not pg_try_advisory_xact_lock(1885827948, claim_some.stage) then
             return query select null::bigint, null::bigint, null::text, null::jsonb, null::jsonb, null::int,
-                                null::timestamptz, null::int, null::int, null::int, null::int, null::timestamptz;
+                                null::timestamptz, null::int, null::int, null::int, null::int, null::timestamptz, null::bigint;
             return;
         end if;
         room := least(at_most, max_running - pgstage.running_at(claim_some.stage));
@@ -210,7 +210,8 @@ begin
              group by c.pipeline, d.status, d.sign
         )
         select c.id, c.version, c.key, c.payload, o.value, c.priority, c.ready_at, c.attempt, c.crashes, c.rescues,
-               c.superseded, c.task_updated_at
+               c.superseded, c.task_updated_at,
+               greatest(0, extract(epoch from pgstage.now() - c.ready_at) * 1000000)::bigint
           from claimed c
           left join pgstage.output o on o.task = c.id and o.stage = c.fed_by and o.version = c.version
          order by case when not fair then c.priority end, c.ready_at, c.id;

@@ -4,7 +4,8 @@
 -- (priority, ready_at), where the last claim ended; both null for the front   $7 int: the stage before it in the
 -- node's definition, null for none: its output is the input of a task of which it is not known where it came from
 -- A stage with max_running is claimed by claim_some.sql only, whatever the node's definition says.
--- columns: id, version, key, payload, input, priority, ready_at, attempt, crashes, rescues, superseded, updated_at
+-- columns: id, version, key, payload, input, priority, ready_at, attempt, crashes, rescues, superseded, updated_at,
+--          waited_us (how long it was ready)
 with picked as materialized (
     select t.id
       from pgstage.task t
@@ -36,7 +37,8 @@ with picked as materialized (
      group by c.pipeline, d.status, d.sign
 )
 select c.id, c.version, c.key, c.payload, o.value as input, c.priority, c.ready_at, c.attempt, c.crashes, c.rescues,
-       c.superseded, c.task_updated_at as updated_at
+       c.superseded, c.task_updated_at as updated_at,
+       greatest(0, extract(epoch from pgstage.now() - c.ready_at) * 1000000)::bigint as waited_us
   from claimed c
   left join pgstage.output o on o.task = c.id and o.stage = c.fed_by and o.version = c.version
  order by c.priority, c.ready_at, c.id;

@@ -128,7 +128,12 @@
     X(a_priority_reaches_whatever_is_not_over)                                                     \
     X(who_is_busy_hears_of_a_hurried_task)                                                         \
     X(a_pause_is_of_what_it_names)                                                                 \
-    X(a_pause_is_of_one_pipeline)
+    X(a_pause_is_of_one_pipeline)                                                                  \
+    X(a_wait_ends_with_its_version_or_a_newer_one)                                                 \
+    X(stats_sent_again_count_once)                                                                 \
+    X(folding_keeps_what_stats_say)                                                                \
+    X(percentiles_are_near_the_truth)                                                              \
+    X(a_claim_tells_how_long_a_task_was_ready)
 
 #define X(name) bool name(struct world *world);
 SCENARIOS(X)

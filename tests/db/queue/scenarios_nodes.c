@@ -379,20 +379,5 @@ bool folding_keeps_the_sums(struct world *world) {
     world_call(world, world->one, &sql_fold_counts, 0);
     world_script(world, world->two, "commit");
     EXPECT(world, world_is_sound(world), "-");
-    world_call(world, world->one, &sql_add_stats, 4, "{1,2}", "{3,4}", "{1,0}", "{10,20}");
-    world_call(world, world->one, &sql_add_stats, 4, "{1}", "{5}", "{0}", "{30}");
-    world_sql(world, world->eye,
-              "update pgstage.stage_stat set minute = minute - interval '5 min'");
-    world_call(world, world->one, &sql_fold_stats, 0);
-    EXPECT(world,
-           world_int(world, "select count(*) from pgstage.stage_stat") == 2 &&
-               world_int(world, "select runs * 1000 + failed * 100 + run_us from "
-                                "pgstage.stage_stat where stage = 1") == 8 * 1000 + 100 + 40,
-           "the stats are not folded");
-    world_sql(world, world->eye,
-              "update pgstage.stage_stat set minute = minute - interval '2 days'");
-    world_call(world, world->one, &sql_fold_stats, 0);
-    EXPECT(world, world_int(world, "select count(*) from pgstage.stage_stat") == 0,
-           "old stats stay");
     return world_is_sound(world);
 }

@@ -1,6 +1,7 @@
 /* Scenarios of what people ask for: urgency and pauses (C21). */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -118,5 +119,139 @@ bool a_pause_is_of_one_pipeline(struct world *world) {
     set_paused(world, NULL, "t");
     EXPECT(world, world_int(world, "select count(*) from pgstage.pipeline where paused") == 1, "both are paused");
     set_paused(world, NULL, "f");
+    return world_is_sound(world);
+}
+
+static bool waits(struct world *world, const char *version, const char *state) {
+    const struct db_result *result = world_call(world, world->eye, &sql_wait_task, 3, "p", "k", version);
+    return world_expect(world, result != NULL && strcmp(db_value(result, 0, 0), state) == 0,
+                        "version %s is '%s', not %s", version, result == NULL ? "" : db_value(result, 0, 0), state);
+}
+
+bool a_wait_ends_with_its_version_or_a_newer_one(struct world *world) {
+    int64_t task = world_submit(world, "k");
+    EXPECT(world, waits(world, "1", "open"), "ready");
+    int64_t claim = world_claim(world, NODE_ONE, STAGE_A, 1, NULL);
+    EXPECT(world, waits(world, "1", "open"), "running");
+    struct move move = {.task = task, .claim = claim, .count = 3, .ending = "next"};
+    world_complete(world, world->one, &move);
+    EXPECT(world, waits(world, "1", "done"), "done");
+    EXPECT(world, waits(world, "2", "open"), "one to come");
+    world_resubmit(world, task);
+    EXPECT(world, waits(world, "1", "done") && waits(world, "2", "open"), "the next one is ready");
+    world_cancel(world, task);
+    EXPECT(world, waits(world, "1", "done") && waits(world, "2", "cancelled"), "the next one is cancelled");
+    EXPECT(world, waits(world, "3", "open"), "one after that");
+    return world_is_sound(world);
+}
+
+/* ---- statistics --------------------------------------------------------------------------------------------------- */
+
+/* Two runs of bucket 31 and one of bucket 40 at stage 1; their waits are in bucket 5. */
+static void add_stats(struct world *world, const char *node, const char *number) {
+    world_call(world, world->one, &sql_add_stats, 10, "{1}", "{3}", "{1}", "{14000}", "{3}", "{12}", "{\"{543,296}\"}",
+               "{\"{773}\"}", node, number);
+}
+
+/* "rows runs failed run_us waits wait_us run_buckets wait_buckets" of all there is. */
+static const char *all_stats(struct world *world) {
+    return world_text(world, "select concat_ws(' ', count(*), sum(runs), sum(failed), sum(run_us), sum(waits), sum(wait_us),"
+                             " pgstage.sum_buckets(array(select unnest(run_buckets) from pgstage.stage_stat)),"
+                             " pgstage.sum_buckets(array(select unnest(wait_buckets) from pgstage.stage_stat)))"
+                             " from pgstage.stage_stat");
+}
+
+static bool stats_are(struct world *world, const char *wanted, const char *when) {
+    const char *now = all_stats(world);
+    return world_expect(world, strcmp(now, wanted) == 0, "%s: '%s', not '%s'", when, now, wanted);
+}
+
+bool stats_sent_again_count_once(struct world *world) {
+    add_stats(world, "11", "1");
+    add_stats(world, "11", "1");
+    EXPECT(world, stats_are(world, "1 3 1 14000 3 12 {543,296} {773}", "sent again"), "-");
+    add_stats(world, "12", "1");
+    add_stats(world, "11", "2");
+    add_stats(world, "11", "1");
+    EXPECT(world, stats_are(world, "3 9 3 42000 9 36 {1567,808} {2309}", "of two nodes"), "-");
+    return world_is_sound(world);
+}
+
+static void age_stats(struct world *world, const char *by) {
+    world_sql(world, world->eye, "update pgstage.stage_stat set minute = minute - interval '%s'", by);
+}
+
+bool folding_keeps_what_stats_say(struct world *world) {
+    for (int i = 1; i <= 4; i++) {
+        char number[8];
+        snprintf(number, sizeof number, "%d", i);
+        add_stats(world, "11", number);
+    }
+    /* A program that knew of no buckets. */
+    world_sql(world, world->eye, "insert into pgstage.stage_stat (stage, minute, runs, failed, run_us)"
+                                 " values (1, date_trunc('minute', pgstage.now()), 5, 0, 10)");
+    world_call(world, world->one, &sql_fold_stats, 0);
+    EXPECT(world, stats_are(world, "5 17 4 56010 12 48 {2079,1064} {3077}", "this minute is not over"), "-");
+    age_stats(world, "5 min");
+    world_call(world, world->one, &sql_fold_stats, 0);
+    EXPECT(world, stats_are(world, "1 17 4 56010 12 48 {2079,1064} {3077}", "minutes"), "-");
+    world_call(world, world->one, &sql_fold_hours, 0);
+    EXPECT(world, world_int(world, "select count(*) from pgstage.stage_stat where hour") == 0, "hours of today");
+    age_stats(world, "3 days");
+    world_sql(world, world->eye, "update pgstage.stage_stat set minute = date_trunc('hour', minute) + interval '7 min'");
+    world_sql(world, world->eye, "insert into pgstage.stage_stat (stage, minute, runs, failed, run_us)"
+                                 " select 1, minute + interval '1 min', 1, 0, 0 from pgstage.stage_stat"
+                                 " union all select 2, minute + interval '1 min', 1, 0, 0 from pgstage.stage_stat"
+                                 " union all select 1, minute + interval '1 hour', 1, 0, 0 from pgstage.stage_stat");
+    world_call(world, world->one, &sql_fold_hours, 0);
+    EXPECT(world, stats_are(world, "3 20 4 56010 12 48 {2079,1064} {3077}", "hours"), "-");
+    EXPECT(world, world_int(world, "select count(*) from pgstage.stage_stat where hour and runs in (18, 1)"
+                                   " and minute = date_trunc('hour', minute)") == 2, "the oldest hour is not folded");
+    const struct db_result *more = world_call(world, world->one, &sql_fold_hours, 0);
+    EXPECT(world, more != NULL && db_rows(more) == 1, "the next hour");
+    more = world_call(world, world->one, &sql_fold_hours, 0);
+    EXPECT(world, more != NULL && db_rows(more) == 0, "there is no third");
+    age_stats(world, "390 days");
+    world_call(world, world->one, &sql_fold_hours, 0);
+    EXPECT(world, world_int(world, "select count(*) from pgstage.stage_stat") == 3, "forgotten too early");
+    age_stats(world, "10 days");
+    world_call(world, world->one, &sql_fold_hours, 0);
+    EXPECT(world, world_int(world, "select count(*) from pgstage.stage_stat") == 0, "not forgotten");
+    return world_is_sound(world);
+}
+
+/* A hundred runs of 1 to 100 ms: percentiles are those of an exact sort within 12.2 %. */
+bool percentiles_are_near_the_truth(struct world *world) {
+    world_sql(world, world->eye,
+              "insert into pgstage.stage_stat (stage, minute, runs, failed, run_us, waits, wait_us, run_buckets, wait_buckets)"
+              " select 1, date_trunc('minute', pgstage.now()), 1, 0, i * 1000, 1, 7,"
+              "        array[256 + floor(10 * log(i * 1000.0))::bigint], array[256 + 8] from generate_series(1, 100) i");
+    const struct db_result *rows = world_call(world, world->eye, &sql_stats, 3, "p", "stage", "3600000");
+    EXPECT(world, rows != NULL && db_rows(rows) == 1, "no row");
+    static const double truth[] = {50, 95, 99};
+    for (int i = 0; i < 3; i++) {
+        double said = strtod(db_value(rows, 0, 6 + i), NULL);
+        EXPECT(world, said > truth[i] / 1.1221 && said < truth[i] * 1.1221, "p%d is %f", (int)truth[i], said);
+    }
+    EXPECT(world, strcmp(db_value(rows, 0, 4), "5050.000") == 0 && strcmp(db_value(rows, 0, 5), "50.500") == 0, "sums");
+    EXPECT(world, strcmp(db_value(rows, 0, 9), "0.007") == 0 && strcmp(db_value(rows, 0, 10), "0.007") == 0, "waits %s %s",
+           db_value(rows, 0, 9), db_value(rows, 0, 10));
+    age_stats(world, "2 hours");
+    rows = world_call(world, world->eye, &sql_stats, 3, "p", "stage", "3600000");
+    EXPECT(world, rows != NULL && db_rows(rows) == 0, "too old");
+    rows = world_call(world, world->eye, &sql_stats, 3, "p", "hour", "86400000");
+    EXPECT(world, rows != NULL && db_rows(rows) == 1 && !db_is_null(rows, 0, 0), "by hour");
+    return world_is_sound(world);
+}
+
+bool a_claim_tells_how_long_a_task_was_ready(struct world *world) {
+    world_submit(world, "k");
+    world_sql(world, world->eye, "update pgstage.task set ready_at = now() - interval '90 s'");
+    char stage[24];
+    snprintf(stage, sizeof stage, "%d", world->stages[STAGE_A]);
+    const struct db_result *rows = world_call(world, world->one, &sql_claim, 7, stage, "1", "900", "11", NULL, NULL, NULL);
+    EXPECT(world, rows != NULL && db_rows(rows) == 1, "not claimed");
+    int64_t waited = db_int64(rows, 0, 12);
+    EXPECT(world, waited >= 90 * 1000000 && waited < 150 * 1000000, "%" PRId64 " us", waited);
     return world_is_sound(world);
 }

@@ -47,7 +47,10 @@ Test(store_tick, claims_completes_and_tells_in_the_order_of_the_request) {
                                 .count = 5,
                                 .claim = 42,
                                 .from_front = true};
-    struct store_stat stat = {.stage = rig->stages[0], .runs = 2, .failed = 0, .run_us = 10};
+    struct store_stat stat = {.stage = rig->stages[0], .runs = 2, .failed = 0, .run_us = 10, .waits = 2, .wait_us = 5};
+    stat.run_buckets[7] = 2;
+    stat.wait_buckets[127] = 1;
+    stat.wait_buckets[0] = 1;
     int64_t drop = 40;
     struct store_tick tick = {.node = RIG_NODE,
                               .chain_count = 2,
@@ -59,6 +62,8 @@ Test(store_tick, claims_completes_and_tells_in_the_order_of_the_request) {
                               .claims = &claim,
                               .drops = &drop,
                               .stats = &stat,
+                              .stat_node = RIG_NODE,
+                              .stat_seq = 1,
                               .holds = &hold};
     cr_assert_eq(rig_tick(rig, &tick), STATUS_OK, "%s", rig->tick_answer.error.text);
     const struct store_verdict *verdicts = rig->tick_answer.verdicts;
@@ -73,7 +78,9 @@ Test(store_tick, claims_completes_and_tells_in_the_order_of_the_request) {
     cr_assert_eq(rig->tick_answer.told_count, 1);
     cr_assert(rig->tick_answer.told[0].superseded);
     cr_assert_not(rig->tick_answer.told[0].cancelled);
-    cr_assert_eq(rig_int(rig, "select sum(runs) from pgstage.stage_stat"), 2);
+    cr_assert_eq(rig_int(rig, "select count(*) from pgstage.stage_stat where runs = 2 and waits = 2 and wait_us = 5 and "
+                              "run_buckets = '{519}' and wait_buckets = '{256,383}'"),
+                 1);
     rig_close(rig);
 }
 

@@ -391,7 +391,7 @@ void world_reset(struct world *world) {
         "delete from pgstage.output; delete from pgstage.failure; delete from pgstage.task;"
         "delete from pgstage.claim_batch; delete from pgstage.node; delete from pgstage.leader;"
         "delete from pgstage.task_count; delete from pgstage.task_count_delta;"
-        "delete from pgstage.stage_stat; delete from pgstage.revision_stage;"
+        "delete from pgstage.stage_stat; delete from pgstage.stat_guard; delete from pgstage.revision_stage;"
         "delete from pgstage.revision; delete from pgstage.stage; delete from pgstage.pipeline;"
         "alter sequence pgstage.task_id_seq restart; alter sequence pgstage.pipeline_id_seq restart;"
         "alter sequence pgstage.stage_id_seq restart; alter sequence pgstage.failure_id_seq restart;"

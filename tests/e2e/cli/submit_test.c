@@ -103,3 +103,50 @@ TestSuite(submit_at_first, .init = cli_begin, .fini = cli_end, .timeout = 60);
 Test(submit_at_first, it_says_how_to_make_a_pipeline) {
     cli_refuses(2, "pgstage: there is no pipeline 'lib', nor any other; register one: pgstage apply FILE", "submit lib a");
 }
+
+/* ---- --wait ------------------------------------------------------------------------------------------------------- */
+
+Test(submit, waits_for_the_end) {
+    node_start("lib.yaml");
+    struct run *run = cli("submit lib a --wait --timeout 50s");
+    cr_expect_eq(run->status, 0, "%s", run->err);
+    cr_expect_str_eq(run->out, "null\n");
+    cr_expect_str_eq(run->err, "new (version 1)\n");
+    run = cli("submit lib bad --wait");
+    cr_expect_eq(run->status, 1);
+    cr_expect_str_empty(run->out);
+    cr_expect(has(run->err, "pgstage: the task 'bad' is failed at stage 'second': "), "%s", run->err);
+    cr_expect(has(run->err, "division by zero"), "%s", run->err);
+    node_stop();
+    /* What stands is at its end already, and the last stage's output is printed as it is. */
+    number("insert into pgstage.output (task, stage, version, value) select id, 1, 1, '[1]'::jsonb from pgstage.task where key = 'a' "
+           "union all select id, 2, 1, '{\"n\": 1.50}'::jsonb from pgstage.task where key = 'a' returning 1");
+    run = cli("submit lib a --wait --updated-at 2001-01-01T00:00:00Z");
+    cr_expect_eq(run->status, 0);
+    cr_expect_str_eq(run->out, "{\"n\": 1.50}\n");
+}
+
+Test(submit, waits_no_longer_than_it_is_told_to) {
+    struct run *run = cli("submit lib a --wait --timeout 50ms");
+    cr_expect_eq(run->status, 1);
+    cr_expect_str_eq(run->err, "new (version 1)\npgstage: the task 'a' is not at its end in time; it goes on\n");
+    cr_expect_eq(number("select count(*) from pgstage.task where status = 'ready'"), 1);
+    cli("cancel lib a");
+    run = cli("submit lib a --wait --timeout 0s --updated-at 2001-01-01T00:00:00Z");
+    cr_expect_eq(run->status, 1);
+    cr_expect(has(run->err, "pgstage: the task 'a' is cancelled at stage 'first'\n"), "%s", run->err);
+    cli_refuses(2, "pgstage submit: --wait is for one document: it and --from exclude each other",
+                "submit lib --from - --wait");
+    cli_refuses(2, "pgstage submit: --timeout is for --wait", "submit lib k --timeout 1s");
+}
+
+Test(submit, ctrl_c_ends_the_wait_and_leaves_the_task) {
+    struct terminal *terminal = terminal_start("submit lib a --wait");
+    char *all = NULL;
+    terminal_await(terminal, "new (version 1)");
+    terminal_type(terminal, "\003");
+    cr_expect_eq(terminal_end(terminal, &all), 1, "%s", all);
+    cr_expect(has(all, "pgstage: the task 'a' is not at its end; it goes on"), "%s", all);
+    cr_expect_eq(number("select count(*) from pgstage.task where status = 'ready'"), 1);
+    free(all);
+}

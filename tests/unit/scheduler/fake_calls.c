@@ -52,6 +52,7 @@ static void execute_tick(struct fake_call *call) {
         claimed[i] = sql_claim(store, tick->node, call->session, &tick->claims[i], &call->arena);
     }
     sql_drop_claims(store, tick->node, tick->drop_count, tick->drops);
+    sql_add_stats(store, tick);
     struct store_told *told = arena_alloc(&call->arena, sizeof *told * (size_t)(tick->hold_count + 1));
     call->told_count = sql_told(store, tick->hold_count, tick->holds, told);
     call->verdicts = verdicts;

@@ -291,8 +291,8 @@ static struct store_text text_of(struct arena *arena, const char *text) {
     return (struct store_text){arena_copy_string(arena, text), strlen(text)};
 }
 
-static void take_row(struct fake_row *row, int64_t node, const struct store_claim *claim, struct arena *arena,
-                     struct store_task *task) {
+static void take_row(const struct fake_store *store, struct fake_row *row, int64_t node,
+                     const struct store_claim *claim, struct arena *arena, struct store_task *task) {
     row->status = FAKE_RUNNING;
     row->claim = claim->claim;
     row->step = 0;
@@ -303,6 +303,7 @@ static void take_row(struct fake_row *row, int64_t node, const struct store_clai
     *task = (struct store_task){
         .task = row->id,
         .version = row->version,
+        .waited_us = (store_now(store) - row->ready_at_ms) * 1000,
         .attempt = row->attempt,
         .crashes = row->crashes,
         .rescues = row->rescues,
@@ -329,7 +330,7 @@ struct store_claimed sql_claim(struct fake_store *store, int64_t node, int sessi
     struct store_task *tasks = arena_alloc(arena, sizeof *tasks * (size_t)claim->count);
     struct fake_row *row;
     while (claimed.count < claim->count && has_place(store, claim->stage) && (row = most_urgent(store, claim)) != NULL) {
-        take_row(row, node, claim, arena, &tasks[claimed.count++]);
+        take_row(store, row, node, claim, arena, &tasks[claimed.count++]);
     }
     claimed.tasks = tasks;
     if (claimed.count > 0) {
@@ -369,6 +370,30 @@ void sql_drop_claims(struct fake_store *store, int64_t node, int count, const in
         }
         if (named && batch->node == node && !sql_batch_is_used(store, batch)) {
             sql_remove_batch(batch);
+        }
+    }
+}
+
+void sql_add_stats(struct fake_store *store, const struct store_tick *tick) {
+    struct fake_node *node = store_node(store, tick->stat_node);
+    if (tick->stat_count == 0 || node == NULL || tick->stat_seq <= node->stat_seq) {
+        return;
+    }
+    struct fake_stats *all = &store->stats;
+    int64_t since_ms = store_now(store) - all->last_ms;
+    all->shortest_ms = all->ticks == 1 || (all->ticks > 1 && since_ms < all->shortest_ms) ? since_ms : all->shortest_ms;
+    all->last_ms = store_now(store);
+    all->ticks++;
+    node->stat_seq = tick->stat_seq;
+    for (int i = 0; i < tick->stat_count; i++) {
+        const struct store_stat *stat = &tick->stats[i];
+        all->runs += stat->runs;
+        all->failed += stat->failed;
+        all->run_us += stat->run_us;
+        all->waits += stat->waits;
+        all->wait_us += stat->wait_us;
+        for (int b = 0; b < STORE_BUCKETS; b++) {
+            all->in_buckets += stat->run_buckets[b] + stat->wait_buckets[b];
         }
     }
 }

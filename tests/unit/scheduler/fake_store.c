@@ -181,6 +181,10 @@ void fake_store_limit(struct fake_store *store, int stage, int max_running) {
     store->max_running[stage] = max_running;
 }
 
+const struct fake_stats *fake_store_stats(const struct fake_store *store) {
+    return &store->stats;
+}
+
 void fake_store_mute(struct fake_store *store, bool muted) {
     store->muted = muted;
 }

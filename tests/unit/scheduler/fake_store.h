@@ -69,6 +69,13 @@ void fake_store_retry(struct fake_store *store, struct fake_row *row);
 void fake_store_pause(struct fake_store *store, int stage, bool paused);
 void fake_store_limit(struct fake_store *store, int stage, int max_running); /* 0: none */
 void fake_store_mute(struct fake_store *store, bool muted); /* NOTIFY does not get through */
+/* What nodes have said of their runs, each counted once; and how many ticks said something. */
+struct fake_stats {
+    int64_t runs, failed, run_us, waits, wait_us, in_buckets;
+    int ticks;
+    int64_t last_ms, shortest_ms; /* between two ticks of new statistics */
+};
+const struct fake_stats *fake_store_stats(const struct fake_store *store);
 void fake_store_lock(struct fake_store *store, struct fake_row *row, int64_t for_ms);
 
 /* ---- looks ------------------------------------------------------------------------------------------------------- */

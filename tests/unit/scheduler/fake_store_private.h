@@ -29,6 +29,7 @@ struct fake_batch {
 struct fake_node {
     int64_t id, lease_until_ms;
     bool ended, dead;
+    int64_t stat_seq;
 };
 
 struct fake_store {
@@ -48,6 +49,7 @@ struct fake_store {
     struct fake_node *nodes;
     int node_count, node_capacity;
     int64_t leader, leader_until_ms, leader_term;
+    struct fake_stats stats;
     struct list clients;
     struct list ghosts; /* calls without a client */
     int ghost_count;
@@ -68,6 +70,7 @@ bool sql_accepts_whole(const struct fake_store *store, const struct store_chain 
 struct store_claimed sql_claim(struct fake_store *store, int64_t node, int session, const struct store_claim *claim,
                                struct arena *arena);
 void sql_drop_claims(struct fake_store *store, int64_t node, int count, const int64_t *claims);
+void sql_add_stats(struct fake_store *store, const struct store_tick *tick);
 int sql_told(const struct fake_store *store, int count, const struct store_hold *holds, struct store_told *told);
 enum fake_fence { FENCE_HELD, FENCE_APPLIED, FENCE_LOST };
 enum fake_fence sql_look(const struct fake_store *store, const struct store_chain *chain, struct store_verdict *verdict);
