@@ -19,6 +19,7 @@ static const struct {
 } definitions[] = {
     {LEVEL_SOURCE, "source"}, {LEVEL_FILES, "files"}, {LEVEL_DEFAULTS, "defaults"},
     {LEVEL_STAGE, "stage"},   {LEVEL_RETRY, "retry"}, {LEVEL_LIMITS, "limits"},
+    {LEVEL_RETENTION, "retention"},
 };
 
 /* jansson's own failure is lack of memory. */

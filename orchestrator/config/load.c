@@ -20,6 +20,17 @@ static void check_max_steps(struct loader *loader, const struct tree_node *given
     }
 }
 
+/* Each scan would submit what was forgotten: it would run again and again. */
+static void check_retention(struct loader *loader, const struct tree_node *root) {
+    const struct tree_node *retention = tree_get(root, "retention");
+    const struct tree_node *done = retention == NULL ? NULL : tree_get(retention, "done");
+    if (done != NULL && tree_get(root, "source") != NULL && loader->def->retention.done_ms > 0) {
+        mistake_add(loader->mistakes, done->at, "leave it out, or write 'none'",
+                    "'done' cannot be limited in a pipeline with a 'source': each scan would submit "
+                    "the document again");
+    }
+}
+
 static void read_root(struct loader *loader, const struct tree_node *root) {
     if (root->kind != TREE_MAPPING) {
         if (root->kind != TREE_BROKEN) {
@@ -32,7 +43,9 @@ static void read_root(struct loader *loader, const struct tree_node *root) {
     walk_fallbacks(loader, LEVEL_STAGE | LEVEL_RETRY | LEVEL_LIMITS, &loader->defaults);
     walk_fallbacks(loader, LEVEL_FILES, &loader->def->source);
     walk_fallbacks(loader, LEVEL_PIPELINE, loader->def);
+    walk_fallbacks(loader, LEVEL_RETENTION, &loader->def->retention);
     walk_mapping(loader, LEVEL_PIPELINE, root, loader->def, "");
+    check_retention(loader, root);
     if (loader->stage_list != NULL) {
         stages_read(loader, loader->stage_list);
         check_max_steps(loader, tree_get(root, "max_steps"));

@@ -72,6 +72,11 @@ struct source_def {
     int64_t every_ms;       /* default 10 s */
 };
 
+struct retention_def { /* after its end; 0: for good */
+    int64_t done_ms, failed_ms, cancelled_ms;
+    int64_t errors_ms; /* of failed runs; default 90 d */
+};
+
 struct pipeline_def {
     struct arena arena;
     const char *name;
@@ -83,6 +88,7 @@ struct pipeline_def {
     int stage_count;
     const struct stage_def *stages;
     struct source_def source;
+    struct retention_def retention;
 };
 
 /* One mistake: "FILE:LINE:COL: MESSAGE", the line, a caret, and a hint ("did you mean 'attempts'?"). */

@@ -9,7 +9,7 @@
 #define FIELD(type, member)                                                                        \
     .offset = offsetof(struct type, member), .size = sizeof(((struct type *)0)->member)
 
-enum { SECOND_MS = 1000, HOUR_MS = 3600 * SECOND_MS, DAY_MS = 24 * HOUR_MS };
+enum { SECOND_MS = 1000, MINUTE_MS = 60 * SECOND_MS, HOUR_MS = 3600 * SECOND_MS, DAY_MS = 24 * HOUR_MS };
 #define YEAR_MS (INT64_C(52) * 7 * DAY_MS) /* 52 weeks */
 #define MEGABYTE (INT64_C(1) << 20)
 #define TERABYTE (INT64_C(1) << 40)
@@ -35,6 +35,9 @@ const struct config_key config_keys[] = {
      FIELD(pipeline_def, max_steps), .low = 1, .high = 1000000,
      .description = "Stages that a task may pass in one version before it is failed: the end of "
                     "routes that go round in a circle. Not less than there are stages."},
+    {.name = "retention", .levels = LEVEL_PIPELINE, .type = TYPE_MAPPING,
+     .inner = LEVEL_RETENTION,
+     .description = "How long what is over is kept. Without it tasks are kept for good."},
     {.name = "stages", .levels = LEVEL_PIPELINE, .type = TYPE_STAGES, .inner = LEVEL_STAGE,
      .required = true, .low = 1, .high = CONFIG_STAGES_MAX,
      .description = "The steps of the pipeline, in order."},
@@ -56,6 +59,21 @@ const struct config_key config_keys[] = {
     {.name = "every", .levels = LEVEL_FILES, .type = TYPE_DURATION, .fallback = "10s",
      FIELD(source_def, every_ms), .low = 100, .high = YEAR_MS,
      .description = "How long to wait between two scans."},
+
+    {.name = "done", .levels = LEVEL_RETENTION, .type = TYPE_DURATION, .fallback = "none",
+     FIELD(retention_def, done_ms), .low = MINUTE_MS, .high = 10 * YEAR_MS, .none_allowed = true,
+     .description = "How long a task is kept after it was done; 'none' for good. A document that is "
+                    "forgotten is new when it is submitted again. Not with 'source'."},
+    {.name = "failed", .levels = LEVEL_RETENTION, .type = TYPE_DURATION, .fallback = "none",
+     FIELD(retention_def, failed_ms), .low = MINUTE_MS, .high = 10 * YEAR_MS, .none_allowed = true,
+     .description = "The same for failed tasks."},
+    {.name = "cancelled", .levels = LEVEL_RETENTION, .type = TYPE_DURATION, .fallback = "none",
+     FIELD(retention_def, cancelled_ms), .low = MINUTE_MS, .high = 10 * YEAR_MS,
+     .none_allowed = true,
+     .description = "The same for cancelled tasks."},
+    {.name = "errors", .levels = LEVEL_RETENTION, .type = TYPE_DURATION, .fallback = "90d",
+     FIELD(retention_def, errors_ms), .low = MINUTE_MS, .high = 10 * YEAR_MS, .none_allowed = true,
+     .description = "How long the reasons of failed runs are kept, whatever became of the task."},
 
     {.name = "name", .levels = LEVEL_STAGE, .type = TYPE_NAME, .required = true,
      FIELD(stage_def, name),

@@ -18,7 +18,8 @@ enum config_level {
     LEVEL_STAGE = 16,
     LEVEL_RETRY = 32,
     LEVEL_LIMITS = 64,
-    LEVEL_ANY = 127,
+    LEVEL_RETENTION = 128,
+    LEVEL_ANY = 255,
 };
 
 /* What is written into `offset` of the level's struct is said behind each. */
@@ -50,7 +51,7 @@ struct config_key {
     enum config_type type;
     enum config_level inner; /* TYPE_MAPPING, TYPE_STAGES */
     size_t offset, size;     /* in struct pipeline_def (PIPELINE), source_def (SOURCE, FILES),
-                                stage_def (all others) */
+                                retention_def (RETENTION), stage_def (all others) */
     int64_t low, high;       /* in what is stored */
     bool required, none_allowed;
     enum config_use only; /* kind of stage that has a use for it */

@@ -38,9 +38,31 @@ static json_t *of_stages(const struct pipeline_def *def) {
     return all;
 }
 
+static void add_ms(json_t *to, const char *name, int64_t ms) {
+    if (ms > 0) {
+        REQUIRE(json_object_set_new(to, name, json_integer(ms)) == 0);
+    }
+}
+
+/* All of it, when it is not what holds without a word. */
+static json_t *of_retention(const struct retention_def *retention) {
+    const int64_t errors_ms = INT64_C(90) * 24 * 3600 * 1000;
+    if (retention->done_ms == 0 && retention->failed_ms == 0 && retention->cancelled_ms == 0 &&
+        retention->errors_ms == errors_ms) {
+        return NULL;
+    }
+    json_t *all = json_object();
+    add_ms(all, "done", retention->done_ms);
+    add_ms(all, "failed", retention->failed_ms);
+    add_ms(all, "cancelled", retention->cancelled_ms);
+    add_ms(all, "errors", retention->errors_ms);
+    return all;
+}
+
 void settings_write(const struct pipeline_def *def, struct buf *out) {
     json_t *max_steps = def->max_steps != MAX_STEPS_DEFAULT ? json_integer(def->max_steps) : NULL;
-    json_t *settings = json_pack("{s:o*, s:o*}", "max_steps", max_steps, "stages", of_stages(def));
+    json_t *settings = json_pack("{s:o*, s:o*, s:o*}", "max_steps", max_steps, "retention", of_retention(&def->retention),
+                                 "stages", of_stages(def));
     char *text = settings == NULL ? NULL : json_dumps(settings, JSON_COMPACT | JSON_SORT_KEYS);
     REQUIRE(text != NULL);
     buf_append_string(out, text);

@@ -2,6 +2,7 @@
  *
  * An object; a member is there only when the definition says something of it:
  *   "max_steps": N
+ *   "retention": {"done", "failed", "cancelled", "errors"}: ms; what is missing is kept for good
  *   "stages": {NAME: {...}} (settings of single stages)
  *     "max_running": N
  *     "requires": [LABEL, ...]     for status: which nodes could serve it

@@ -117,6 +117,7 @@ static const struct {
     {LEVEL_STAGE | LEVEL_DEFAULTS, "in a stage or in 'defaults'"},
     {LEVEL_RETRY, "in 'retry'"},
     {LEVEL_LIMITS, "in 'limits'"},
+    {LEVEL_RETENTION, "in 'retention'"},
 };
 
 static const char *place_of(const struct config_key *key) {

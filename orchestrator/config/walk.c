@@ -61,6 +61,8 @@ static void *target_of(struct loader *loader, enum config_level level, void *tar
         return &loader->def->source;
     case LEVEL_DEFAULTS:
         return &loader->defaults;
+    case LEVEL_RETENTION:
+        return &loader->def->retention;
     case LEVEL_PIPELINE:
     case LEVEL_FILES:
     case LEVEL_STAGE:

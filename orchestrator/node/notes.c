@@ -10,9 +10,21 @@
 
 enum { LOOK_EVERY_MS = 1000, TEXT_MAX = 2000 };
 
+static int revision_of(const struct node *node, const char *pipeline) {
+    int count = node->options.pipeline_count, i = 0;
+    while (i < count && strcmp(node->options.pipelines[i].def->name, pipeline) != 0) {
+        i++;
+    }
+    return i < count ? node->options.pipelines[i].revision : 0;
+}
+
 /* Reasons hold what handlers and file systems said: made storable. NULL: nothing is wrong. */
-static void add_note(json_t *notes, const char *pipeline, const char *stage, const char *before, const char *reason) {
+static void add_note(const struct node *node, json_t *notes, const char *pipeline, const char *stage,
+                     const char *before, const char *reason) {
     json_t *note = json_pack("{s:s?, s:s?}", "pipeline", pipeline, "stage", stage);
+    if (stage != NULL) {
+        json_object_set_new(note, "revision", json_integer(revision_of(node, pipeline)));
+    }
     if (reason != NULL) {
         struct buf text;
         buf_init(&text, TEXT_MAX + 64);
@@ -33,22 +45,22 @@ static char *describe(struct node *node) {
         if (report.elsewhere) {
             continue;
         }
-        add_note(notes, report.pipeline, report.stage, "parked: ", report.parked);
+        add_note(node, notes, report.pipeline, report.stage, "parked: ", report.parked);
     }
     for (int i = 0; i < node->source_count; i++) {
         const struct source *source = &node->sources[i];
         if (source->trouble.length > 0) {
-            add_note(notes, source->pipeline->def->name, NULL, "", source->trouble.data);
+            add_note(node, notes, source->pipeline->def->name, NULL, "", source->trouble.data);
         }
     }
     if (node->options.pooled && node->options.listen_url == NULL) {
-        add_note(notes, NULL, NULL, "", "behind a pooler in transaction mode, without --listen-database: new tasks are found by "
+        add_note(node, notes, NULL, NULL, "", "behind a pooler in transaction mode, without --listen-database: new tasks are found by "
                                         "polling, within a second");
     }
     for (int i = 0; node == node->process->front && i < node->options.pipeline_count; i++) {
         const char *rejected = node->process->reload.rejected[i];
         if (rejected != NULL) {
-            add_note(notes, node->options.pipelines[i].def->name, NULL, "", rejected);
+            add_note(node, notes, node->options.pipelines[i].def->name, NULL, "", rejected);
         }
     }
     char *text = json_dumps(notes, JSON_COMPACT);

@@ -264,7 +264,7 @@ struct store_ops {
     enum status (*watch)(void *context, int stage_count, const int *stages, bool count_open, int busy_count,
                          const int *busy, int busy_ms, void (*done)(void *done_context, const struct store_watch_answer *answer),
                          void *done_context, struct error *err);
-    /* Stores what status should know of the node: [{"pipeline", "stage", "text"}], see sql/statements/node_notes.sql. */
+    /* Stores what status should know of the node: [{"pipeline", "stage", "revision", "text"}], see sql/statements/node_notes.sql. */
     enum status (*notes)(void *context, int64_t node, const char *notes,
                          void (*done)(void *done_context, const struct store_done_answer *answer),
                          void *done_context, struct error *err);

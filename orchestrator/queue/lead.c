@@ -3,6 +3,7 @@
  *
  *   TAKE -> STAGE (again while full) -> [END_LEASES -> RESCUE (again while full) -> FORGET] ->
  * [MOVE_STRANDED (again while full) -> FOLD_COUNTS -> FOLD_STATS -> FOLD_HOURS (again while there are)]
+ * -> [PRUNE (a few times while there is more)]
  *
  * Every step's effect is fenced by its own statement, so a leader that has lost its term in the
  * middle does no harm. A step that is repeated too often is left to the next call, so that the
@@ -12,6 +13,7 @@
 #include "queue/queue_private.h"
 
 enum { STAGE_BATCH = 1000, RESCUE_BATCH = 500, MOVE_BATCH = 500, BATCHES_MAX = 20 };
+enum { PRUNE_BATCH = 500, PRUNE_BATCHES = 4 };
 
 /* One batch of a statement that moves tasks: no `apply` meanwhile. */
 static void add_batch(struct script *script, const struct sql_statement *statement, int at_most) {
@@ -63,6 +65,10 @@ static void build_step(struct lead_call *lead) {
     case LEAD_FOLD_HOURS:
         script_add(script, &sql_fold_hours, 0);
         return;
+    case LEAD_PRUNE:
+        params = script_add(script, &sql_prune, 1);
+        params[0] = script_int(script, PRUNE_BATCH);
+        return;
     case LEAD_OVER:
         return;
     }
@@ -91,6 +97,9 @@ static bool take_result(struct lead_call *lead, const struct db_reply *reply) {
         return count == RESCUE_BATCH;
     case LEAD_FOLD_HOURS:
         return db_rows(last) > 0;
+    case LEAD_PRUNE:
+        lead->prune_more = db_bool(last, 0, 0);
+        return lead->prune_more && lead->batches + 1 < PRUNE_BATCHES;
     case LEAD_END_LEASES:
     case LEAD_FORGET:
     case LEAD_FOLD_COUNTS:
@@ -101,6 +110,11 @@ static bool take_result(struct lead_call *lead, const struct db_reply *reply) {
     return false;
 }
 
+/* Pruning has time: it goes on at each call until it is through, and then begins with the folding. */
+static enum lead_step after_duties(const struct lead_call *lead) {
+    return lead->fold ? LEAD_MOVE_STRANDED : lead->prune_more ? LEAD_PRUNE : LEAD_OVER;
+}
+
 static enum lead_step next_step(const struct lead_call *lead) {
     switch (lead->step) {
     case LEAD_TAKE:
@@ -109,13 +123,13 @@ static enum lead_step next_step(const struct lead_call *lead) {
         if (lead->may_rescue) {
             return LEAD_END_LEASES;
         }
-        return lead->fold ? LEAD_MOVE_STRANDED : LEAD_OVER;
+        return after_duties(lead);
     case LEAD_END_LEASES:
         return LEAD_RESCUE;
     case LEAD_RESCUE:
         return LEAD_FORGET;
     case LEAD_FORGET:
-        return lead->fold ? LEAD_MOVE_STRANDED : LEAD_OVER;
+        return after_duties(lead);
     case LEAD_MOVE_STRANDED:
         return LEAD_FOLD_COUNTS;
     case LEAD_FOLD_COUNTS:
@@ -123,6 +137,8 @@ static enum lead_step next_step(const struct lead_call *lead) {
     case LEAD_FOLD_STATS:
         return LEAD_FOLD_HOURS;
     case LEAD_FOLD_HOURS:
+        return LEAD_PRUNE;
+    case LEAD_PRUNE:
     case LEAD_OVER:
         return LEAD_OVER;
     }

@@ -52,6 +52,7 @@ enum lead_step {
     LEAD_FOLD_COUNTS,
     LEAD_FOLD_STATS,
     LEAD_FOLD_HOURS,
+    LEAD_PRUNE,
     LEAD_OVER,
 };
 
@@ -62,6 +63,7 @@ struct lead_call {
     int batches; /* of this step */
     int64_t node, lease_ms;
     bool may_rescue, fold;
+    bool prune_more; /* the last step did not come to an end */
     struct store_lead_answer answer;
     void (*done)(void *context, const struct store_lead_answer *answer);
     void *done_context;

@@ -133,7 +133,16 @@
     X(stats_sent_again_count_once)                                                                 \
     X(folding_keeps_what_stats_say)                                                                \
     X(percentiles_are_near_the_truth)                                                              \
-    X(a_claim_tells_how_long_a_task_was_ready)
+    X(a_claim_tells_how_long_a_task_was_ready)                                                     \
+    X(each_end_has_its_time)                                                                       \
+    X(a_walk_takes_small_steps_and_rests)                                                          \
+    X(what_may_be_needed_is_kept)                                                                  \
+    X(a_newer_version_is_not_forgotten)                                                            \
+    X(two_pruners_do_not_wait_for_each_other)                                                      \
+    X(what_is_forgotten_is_new_again)                                                              \
+    X(failed_runs_have_their_time)                                                                 \
+    X(failed_runs_are_of_their_pipeline)                                                           \
+    X(old_revisions_go_when_nobody_runs_them)
 
 #define X(name) bool name(struct world *world);
 SCENARIOS(X)

@@ -73,6 +73,13 @@ void dump_pipeline(struct buf *out, const struct pipeline_def *def) {
     if (def->source.present) {
         dump_source(out, def);
     }
+    const struct retention_def *retention = &def->retention;
+    if (retention->done_ms + retention->failed_ms + retention->cancelled_ms > 0 ||
+        retention->errors_ms != INT64_C(90) * 24 * 3600 * 1000) {
+        buf_append_format(out, "retention done=%lld failed=%lld cancelled=%lld errors=%lld\n",
+                          (long long)retention->done_ms, (long long)retention->failed_ms,
+                          (long long)retention->cancelled_ms, (long long)retention->errors_ms);
+    }
     for (int i = 0; i < def->stage_count; i++) {
         dump_stage(out, &def->stages[i]);
     }
