@@ -96,6 +96,31 @@
     X(tasks_of_a_stage_that_is_gone_begin_anew)                                                    \
     X(moving_passes_by_a_locked_row)                                                               \
     X(moving_wakes_who_sleeps)                                                                     \
+    /* schedules and periods */                                                                    \
+    X(ticks_come_from_the_grid)                                                                    \
+    X(a_tick_fires_once_with_two_leaders)                                                          \
+    X(a_tick_that_was_judged_is_not_judged_again)                                                  \
+    X(missed_ticks_are_made_up_for_as_they_should)                                                 \
+    X(a_long_absence_is_bounded)                                                                   \
+    X(an_overlap_is_skipped_once_a_tick)                                                           \
+    X(an_overlap_is_queued)                                                                        \
+    X(an_overlap_is_of_its_own_version)                                                            \
+    X(a_schedule_survives_what_fails)                                                              \
+    X(a_lock_that_is_not_had_loses_no_tick)                                                        \
+    X(a_pause_holds_and_is_not_made_up_for)                                                        \
+    X(a_grid_survives_registering)                                                                 \
+    X(an_unknown_zone_is_refused)                                                                  \
+    X(a_jitter_is_the_same_whoever_asks)                                                           \
+    X(what_takes_too_long_is_cancelled)                                                            \
+    X(a_rerun_goes_on_in_batches)                                                                  \
+    X(a_rerun_that_goes_on_overlaps)                                                               \
+    X(a_scan_is_asked_for)                                                                         \
+    X(a_schedule_is_fired_by_hand)                                                                 \
+    X(a_period_runs_a_task_again)                                                                  \
+    X(a_period_marks_what_runs_and_goes_on_after_a_failure)                                        \
+    X(a_cancel_ends_a_period)                                                                      \
+    X(a_period_is_set_changed_and_ended)                                                           \
+    X(a_period_runs_once_with_two_leaders)                                                         \
     /* lost answers */                                                                             \
     X(endings_sent_again_change_nothing)                                                           \
     X(endings_sent_after_a_rescue_are_refused)                                                     \

@@ -348,12 +348,27 @@ static struct db_sync *open_session(const char *url, const char *role) {
     return session;
 }
 
+/* test.set_clock stops the database's clock, until test.start_clock. The function that reads it is
+ * replaced only then: it costs more than the real one. */
+static const char clock_sql[] =
+    "create schema test;"
+    "create table test.clock (at timestamptz);"
+    "create function test.set_clock(at timestamptz) returns void language plpgsql as $test$ begin"
+    " delete from test.clock; insert into test.clock values (set_clock.at);"
+    " create or replace function pgstage.now() returns timestamptz language sql stable"
+    " as 'select at from test.clock'; end $test$;"
+    "create function test.start_clock() returns void language plpgsql as $test$ begin"
+    " if exists (select from test.clock) then delete from test.clock;"
+    " create or replace function pgstage.now() returns timestamptz language sql stable parallel safe"
+    " as 'select statement_timestamp()'; end if; end $test$";
+
 struct world *world_open(void) {
     struct world *world = mem_alloc(sizeof *world);
     world->url = pg_new_migrated_database();
     world->one = open_session(world->url, "one");
     world->two = open_session(world->url, "two");
     world->eye = open_session(world->url, "eye");
+    world_script(world, world->eye, clock_sql);
     world_reset(world);
     return world;
 }
@@ -388,6 +403,7 @@ void world_reset(struct world *world) {
     world_script(
         world, world->eye,
         /* For a few rows this is cheaper than truncate, which makes every file anew. */
+        "select test.start_clock(); delete from pgstage.schedule; delete from pgstage.periodic;"
         "delete from pgstage.output; delete from pgstage.failure; delete from pgstage.task;"
         "delete from pgstage.claim_batch; delete from pgstage.node; delete from pgstage.leader;"
         "delete from pgstage.task_count; delete from pgstage.task_count_delta;"
