@@ -20,6 +20,7 @@ static const struct {
     {LEVEL_SOURCE, "source"}, {LEVEL_FILES, "files"}, {LEVEL_DEFAULTS, "defaults"},
     {LEVEL_STAGE, "stage"},   {LEVEL_RETRY, "retry"}, {LEVEL_LIMITS, "limits"},
     {LEVEL_RETENTION, "retention"},
+    {LEVEL_SCHEDULE, "schedule"}, {LEVEL_DO, "do"}, {LEVEL_SUBMIT, "submit"}, {LEVEL_RERUN, "rerun"},
 };
 
 /* jansson's own failure is lack of memory. */
@@ -63,6 +64,15 @@ static json_t *backoff_of(void) {
         REQUIRE(json_array_append_new(words, json_string(config_backoff_names[i])) == 0);
     }
     return made(json_pack("{s:[{s:o}, {s:s, s:s}]}", "anyOf", "enum", words, "type", "string",
+                          "pattern", VARIABLE_PATTERN));
+}
+
+static json_t *word_of(const char *const *words) {
+    json_t *list = made(json_array());
+    for (; *words != NULL; words++) {
+        REQUIRE(json_array_append_new(list, json_string(*words)) == 0);
+    }
+    return made(json_pack("{s:[{s:o}, {s:s, s:s}]}", "anyOf", "enum", list, "type", "string",
                           "pattern", VARIABLE_PATTERN));
 }
 
@@ -112,7 +122,16 @@ static json_t *value_of(const struct config_key *key) {
         return made(json_pack("{s:s}", "type", "object"));
     case TYPE_MAPPING:
         return reference(key->inner);
+    case TYPE_TEXT:
+        return made(json_pack("{s:s, s:i, s:I}", "type", "string", "minLength", 1, "maxLength",
+                              (json_int_t)key->high));
+    case TYPE_WORD:
+        return word_of(key->words);
+    case TYPE_DO:
+        return made(json_pack("{s:[{s:[s, s]}, o]}", "anyOf", "enum", "scan", "rerun",
+                              reference(key->inner)));
     case TYPE_STAGES:
+    case TYPE_SCHEDULES:
         return made(json_pack("{s:s, s:I, s:I, s:o}", "type", "array", "minItems",
                               (json_int_t)key->low, "maxItems", (json_int_t)key->high, "items",
                               reference(key->inner)));
@@ -158,6 +177,14 @@ static json_t *mapping_of(enum config_level level) {
     if (level == LEVEL_STAGE) {
         set(mapping, "oneOf",
             made(json_pack("[{s:[s]}, {s:[s]}]", "required", "handler", "required", "sql")));
+    }
+    if (level == LEVEL_SCHEDULE) {
+        set(mapping, "oneOf",
+            made(json_pack("[{s:[s]}, {s:[s]}]", "required", "every", "required", "cron")));
+    }
+    if (level == LEVEL_DO) {
+        set(mapping, "minProperties", made(json_integer(1)));
+        set(mapping, "maxProperties", made(json_integer(1)));
     }
     return mapping;
 }

@@ -50,6 +50,9 @@ static void read_root(struct loader *loader, const struct tree_node *root) {
         stages_read(loader, loader->stage_list);
         check_max_steps(loader, tree_get(root, "max_steps"));
     }
+    if (loader->schedule_list != NULL) {
+        schedules_read(loader, loader->schedule_list);
+    }
 }
 
 static void parse(struct loader *loader) {

@@ -18,6 +18,7 @@ struct loader {
     const struct source_text *source;
     struct stage_def defaults;          /* what each stage begins with */
     const struct tree_node *stage_list; /* read when `defaults` is whole */
+    const struct tree_node *schedule_list; /* read when the stages are there */
     size_t expanded_bytes;              /* made from environment variables */
 };
 
@@ -50,9 +51,15 @@ void values_read_handler(struct loader *loader, const struct tree_node *node,
                          struct stage_def *stage);
 void values_read_sql(struct loader *loader, const struct config_key *key,
                      const struct tree_node *node, struct stage_def *stage);
-void values_read_json(struct loader *loader, const struct tree_node *node, struct stage_def *stage);
+void values_read_json(struct loader *loader, const struct config_key *key,
+                      const struct tree_node *node, void *target);
 
 /* The list of stages, when all else was read. */
 void stages_read(struct loader *loader, const struct tree_node *list);
+
+/* The list of schedules, after the stages. */
+void schedules_read(struct loader *loader, const struct tree_node *list);
+void schedules_read_do(struct loader *loader, const struct config_key *key,
+                       const struct tree_node *node, struct schedule_def *schedule);
 
 #endif

@@ -18,8 +18,9 @@
 #include "base/backoff.h"
 #include "base/buf.h"
 #include "base/error.h"
+#include "config/cron.h"
 
-enum { CONFIG_NAME_MAX = 63, CONFIG_STAGES_MAX = 100, CONFIG_WORKERS_MAX = 1000 };
+enum { CONFIG_NAME_MAX = 63, CONFIG_STAGES_MAX = 100, CONFIG_SCHEDULES_MAX = 100, CONFIG_WORKERS_MAX = 1000 };
 
 enum stage_kind { STAGE_HANDLER, STAGE_SQL };
 
@@ -77,6 +78,25 @@ struct retention_def { /* after its end; 0: for good */
     int64_t errors_ms; /* of failed runs; default 90 d */
 };
 
+enum schedule_action { SCHEDULE_SUBMIT, SCHEDULE_SCAN, SCHEDULE_RERUN };
+
+struct schedule_def {
+    const char *name;
+    int64_t every_ms;      /* 0: `cron` says when */
+    const char *cron_text; /* NULL: `every_ms` does */
+    struct cron_masks cron;
+    const char *timezone; /* of cron; default UTC. Whether there is such a zone, the database says */
+    enum schedule_action action;
+    const char *key;          /* SCHEDULE_SUBMIT; may hold {tick} */
+    const char *payload_json; /* SCHEDULE_SUBMIT: JSON object text, or NULL */
+    int priority;             /* SCHEDULE_SUBMIT; default 0 */
+    const char *from;         /* SCHEDULE_RERUN: a stage, or NULL */
+    const char *overlap;      /* skip, queue or allow; default skip */
+    const char *missed;       /* skip, once or all; default once */
+    int64_t jitter_ms;        /* default 0 */
+    int64_t timeout_ms;       /* SCHEDULE_SUBMIT; 0: none, the default */
+};
+
 struct pipeline_def {
     struct arena arena;
     const char *name;
@@ -89,6 +109,8 @@ struct pipeline_def {
     const struct stage_def *stages;
     struct source_def source;
     struct retention_def retention;
+    int schedule_count;
+    const struct schedule_def *schedules;
 };
 
 /* One mistake: "FILE:LINE:COL: MESSAGE", the line, a caret, and a hint ("did you mean 'attempts'?"). */

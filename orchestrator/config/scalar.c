@@ -310,6 +310,33 @@ static bool read_backoff(const struct reading *reading, enum backoff_kind *value
     return refuse(reading, "constant, linear or exponential", NULL);
 }
 
+static bool read_text(const struct reading *reading, const char **value) {
+    size_t length = strlen(reading->text);
+    if (length < 1 || (int64_t)length > reading->key->high) {
+        return refuse(reading,
+                      arena_format(reading->arena, "a text of 1 to %lld bytes",
+                                   (long long)reading->key->high),
+                      NULL);
+    }
+    *value = reading->text;
+    return true;
+}
+
+static bool read_word(const struct reading *reading, const char **value) {
+    const char *const *words = reading->key->words;
+    const char *wanted = words[0];
+    for (int i = 0; words[i] != NULL; i++) {
+        if (strcmp(reading->text, words[i]) == 0) {
+            *value = words[i];
+            return true;
+        }
+    }
+    for (int i = 1; words[i] != NULL; i++) {
+        wanted = arena_format(reading->arena, "%s%s%s", wanted, words[i + 1] == NULL ? " or " : ", ", words[i]);
+    }
+    return refuse(reading, wanted, NULL);
+}
+
 /* ---- by type ------------------------------------------------------------------------------- */
 
 bool scalar_read(const struct config_key *key, const char *text, void *target, struct arena *arena,
@@ -339,6 +366,12 @@ bool scalar_read(const struct config_key *key, const char *text, void *target, s
         return read_boolean(&reading, field);
     case TYPE_BACKOFF:
         return read_backoff(&reading, field);
+    case TYPE_TEXT:
+        return read_text(&reading, field);
+    case TYPE_WORD:
+        return read_word(&reading, field);
+    case TYPE_DO:
+    case TYPE_SCHEDULES:
     case TYPE_PATH:
     case TYPE_TEXTS:
     case TYPE_LABELS:

@@ -22,6 +22,9 @@ const char *const config_backoff_names[3] = {
     [BACKOFF_EXPONENTIAL] = "exponential",
 };
 
+static const char *const overlap_words[] = {"skip", "queue", "allow", NULL};
+static const char *const missed_words[] = {"skip", "once", "all", NULL};
+
 /* clang-format off */
 const struct config_key config_keys[] = {
     {.name = "pipeline", .levels = LEVEL_PIPELINE, .type = TYPE_NAME, .required = true,
@@ -41,6 +44,10 @@ const struct config_key config_keys[] = {
     {.name = "stages", .levels = LEVEL_PIPELINE, .type = TYPE_STAGES, .inner = LEVEL_STAGE,
      .required = true, .low = 1, .high = CONFIG_STAGES_MAX,
      .description = "The steps of the pipeline, in order."},
+
+    {.name = "schedule", .levels = LEVEL_PIPELINE, .type = TYPE_SCHEDULES, .inner = LEVEL_SCHEDULE,
+     .low = 1, .high = CONFIG_SCHEDULES_MAX,
+     .description = "What is to be done at certain times."},
 
     {.name = "files", .levels = LEVEL_SOURCE, .type = TYPE_MAPPING, .inner = LEVEL_FILES,
      .required = true,
@@ -158,6 +165,54 @@ const struct config_key config_keys[] = {
     {.name = "open_files", .levels = LEVEL_LIMITS, .type = TYPE_INTEGER, .fallback = "none",
      FIELD(stage_def, open_files), .low = 16, .high = 1048576, .none_allowed = true,
      .description = "Files that a worker process may have open."},
+
+    {.name = "name", .levels = LEVEL_SCHEDULE, .type = TYPE_NAME, .required = true,
+     FIELD(schedule_def, name),
+     .description = "The schedule's name, unique in the pipeline."},
+    {.name = "every", .levels = LEVEL_SCHEDULE, .type = TYPE_DURATION,
+     FIELD(schedule_def, every_ms), .low = SECOND_MS, .high = YEAR_MS,
+     .description = "A period. Its grid begins when the schedule is first registered with it."},
+    {.name = "cron", .levels = LEVEL_SCHEDULE, .type = TYPE_TEXT, .high = 500,
+     FIELD(schedule_def, cron_text),
+     .description = "Five fields: minute, hour, day of the month, month and weekday; or @hourly, "
+                    "@daily, @weekly, @monthly, @yearly."},
+    {.name = "timezone", .levels = LEVEL_SCHEDULE, .type = TYPE_TEXT, .high = 60,
+     .fallback = "UTC", FIELD(schedule_def, timezone),
+     .description = "The time zone of 'cron', like Europe/Berlin."},
+    {.name = "do", .levels = LEVEL_SCHEDULE, .type = TYPE_DO, .inner = LEVEL_DO, .required = true,
+     .description = "What it does: 'scan' the sources, 'rerun' all tasks that are done, or "
+                    "'submit' a document."},
+    {.name = "overlap", .levels = LEVEL_SCHEDULE, .type = TYPE_WORD, .words = overlap_words,
+     .fallback = "skip", FIELD(schedule_def, overlap),
+     .description = "What a tick does while the last one's work is going on: skip it, wait for its "
+                    "end, or begin beside it."},
+    {.name = "missed", .levels = LEVEL_SCHEDULE, .type = TYPE_WORD, .words = missed_words,
+     .fallback = "once", FIELD(schedule_def, missed),
+     .description = "What becomes of ticks that passed while no node ran: none, the newest, or all "
+                    "of them fire."},
+    {.name = "jitter", .levels = LEVEL_SCHEDULE, .type = TYPE_DURATION, .fallback = "0s",
+     FIELD(schedule_def, jitter_ms), .low = 0, .high = HOUR_MS,
+     .description = "How far a tick is put off at most; less than 'every'."},
+    {.name = "timeout", .levels = LEVEL_SCHEDULE, .type = TYPE_DURATION, .fallback = "none",
+     FIELD(schedule_def, timeout_ms), .low = SECOND_MS, .high = YEAR_MS, .none_allowed = true,
+     .description = "A task that was submitted and has not ended so long after is cancelled."},
+    {.name = "submit", .levels = LEVEL_DO, .type = TYPE_MAPPING, .inner = LEVEL_SUBMIT,
+     .description = "Submits a document."},
+    {.name = "rerun", .levels = LEVEL_DO, .type = TYPE_MAPPING, .inner = LEVEL_RERUN,
+     .description = "Runs all tasks that are done again."},
+    {.name = "key", .levels = LEVEL_SUBMIT, .type = TYPE_TEXT, .high = 1000, .required = true,
+     FIELD(schedule_def, key),
+     .description = "The document's key; {tick} in it is the tick's instant, like "
+                    "2026-12-01T03:00:00Z."},
+    {.name = "payload", .levels = LEVEL_SUBMIT, .type = TYPE_JSON,
+     FIELD(schedule_def, payload_json),
+     .description = "The document's payload; {tick} in it is the tick's instant."},
+    {.name = "priority", .levels = LEVEL_SUBMIT, .type = TYPE_INTEGER, .fallback = "0",
+     FIELD(schedule_def, priority), .low = 0, .high = 1000000,
+     .description = "The document's priority, lower first."},
+    {.name = "from", .levels = LEVEL_RERUN, .type = TYPE_NAME, .required = true,
+     FIELD(schedule_def, from),
+     .description = "The stage from which on tasks run again."},
 };
 /* clang-format on */
 

@@ -19,7 +19,11 @@ enum config_level {
     LEVEL_RETRY = 32,
     LEVEL_LIMITS = 64,
     LEVEL_RETENTION = 128,
-    LEVEL_ANY = 255,
+    LEVEL_SCHEDULE = 256,
+    LEVEL_DO = 512,
+    LEVEL_SUBMIT = 1024,
+    LEVEL_RERUN = 2048,
+    LEVEL_ANY = 4095,
 };
 
 /* What is written into `offset` of the level's struct is said behind each. */
@@ -39,6 +43,10 @@ enum config_type {
     TYPE_HANDLER,  /* handler_file and handler_name of a stage */
     TYPE_SQL,      /* statements and statement_count of a stage */
     TYPE_JSON,     /* const char *, JSON text of a mapping */
+    TYPE_TEXT,     /* const char *, 1 to `high` bytes */
+    TYPE_WORD,     /* const char *, one of `words` */
+    TYPE_DO,       /* action of a schedule: a word, or a mapping of level `inner` */
+    TYPE_SCHEDULES, /* a list of mappings of level `inner` */
     TYPE_MAPPING,  /* keys of level `inner` */
     TYPE_STAGES,   /* a list of mappings of level `inner` */
 };
@@ -55,6 +63,7 @@ struct config_key {
     int64_t low, high;       /* in what is stored */
     bool required, none_allowed;
     enum config_use only; /* kind of stage that has a use for it */
+    const char *const *words; /* TYPE_WORD; NULL-terminated */
     const char *fallback; /* as it would be written; NULL: none */
     const char *description;
 };

@@ -118,6 +118,10 @@ static const struct {
     {LEVEL_RETRY, "in 'retry'"},
     {LEVEL_LIMITS, "in 'limits'"},
     {LEVEL_RETENTION, "in 'retention'"},
+    {LEVEL_SCHEDULE, "in a schedule"},
+    {LEVEL_DO, "in 'do' of a schedule"},
+    {LEVEL_SUBMIT, "in 'submit' of a schedule"},
+    {LEVEL_RERUN, "in 'rerun' of a schedule"},
 };
 
 static const char *place_of(const struct config_key *key) {

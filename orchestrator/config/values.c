@@ -135,11 +135,11 @@ void values_read_sql(struct loader *loader, const struct config_key *key,
     stage->statement_count = count;
 }
 
-void values_read_json(struct loader *loader, const struct tree_node *node,
-                      struct stage_def *stage) {
+void values_read_json(struct loader *loader, const struct config_key *key,
+                      const struct tree_node *node, void *target) {
     if (node->kind == TREE_MAPPING) {
-        stage->with_json = json_from_tree(loader, node);
+        *(const char **)(void *)((char *)target + key->offset) = json_from_tree(loader, node);
     } else if (node->kind != TREE_BROKEN) {
-        mistake_add(loader->mistakes, node->at, NULL, "'with' must be a mapping of keys");
+        mistake_add(loader->mistakes, node->at, NULL, "'%s' must be a mapping of keys", key->name);
     }
 }

@@ -68,6 +68,10 @@ static void *target_of(struct loader *loader, enum config_level level, void *tar
     case LEVEL_STAGE:
     case LEVEL_RETRY:
     case LEVEL_LIMITS:
+    case LEVEL_SCHEDULE:
+    case LEVEL_DO:
+    case LEVEL_SUBMIT:
+    case LEVEL_RERUN:
     case LEVEL_ANY:
         break;
     }
@@ -107,7 +111,8 @@ static bool has_kind(struct loader *loader, const struct config_key *key,
                      const struct tree_node *node) {
     enum tree_kind wanted = TREE_TEXT;
     const char *name = "one value";
-    if (key->type == TYPE_TEXTS || key->type == TYPE_LABELS || key->type == TYPE_SQL || key->type == TYPE_JSON) {
+    if (key->type == TYPE_TEXTS || key->type == TYPE_LABELS || key->type == TYPE_SQL || key->type == TYPE_JSON ||
+        key->type == TYPE_DO) {
         return true;
     } else if (key->type == TYPE_MAPPING) {
         wanted = TREE_MAPPING;
@@ -115,6 +120,9 @@ static bool has_kind(struct loader *loader, const struct config_key *key,
     } else if (key->type == TYPE_STAGES) {
         wanted = TREE_LIST;
         name = "a list of stages";
+    } else if (key->type == TYPE_SCHEDULES) {
+        wanted = TREE_LIST;
+        name = "a list of schedules";
     }
     if (node->kind != wanted && node->kind != TREE_BROKEN) {
         static const char *const kinds[] = {
@@ -141,6 +149,8 @@ static void read_value(struct loader *loader, const struct config_key *key,
     case TYPE_PERCENT:
     case TYPE_BOOLEAN:
     case TYPE_BACKOFF:
+    case TYPE_TEXT:
+    case TYPE_WORD:
         read_scalar(loader, key, node, target);
         break;
     case TYPE_PATH:
@@ -157,13 +167,19 @@ static void read_value(struct loader *loader, const struct config_key *key,
         values_read_sql(loader, key, node, target);
         break;
     case TYPE_JSON:
-        values_read_json(loader, node, target);
+        values_read_json(loader, key, node, target);
         break;
     case TYPE_MAPPING:
         read_inner(loader, key, node, target, where);
         break;
     case TYPE_STAGES:
         loader->stage_list = node; /* later: `defaults` may stand behind it */
+        break;
+    case TYPE_SCHEDULES:
+        loader->schedule_list = node;
+        break;
+    case TYPE_DO:
+        schedules_read_do(loader, key, node, target);
         break;
     }
 }

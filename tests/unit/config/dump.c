@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "config/schema.h"
+#include "config/settings.h"
 
 static const char *const sql_words[] = {
     [SQL_KEY] = "key",         [SQL_PAYLOAD] = "payload",       [SQL_INPUT] = "input",
@@ -82,5 +83,10 @@ void dump_pipeline(struct buf *out, const struct pipeline_def *def) {
     }
     for (int i = 0; i < def->stage_count; i++) {
         dump_stage(out, &def->stages[i]);
+    }
+    if (def->schedule_count > 0) { /* every field of a schedule is a setting */
+        buf_append_string(out, "settings ");
+        settings_write(def, out);
+        buf_append_char(out, '\n');
     }
 }

@@ -17,7 +17,8 @@ static const struct {
 } levels[] = {
     {LEVEL_PIPELINE, NULL},       {LEVEL_SOURCE, "source"}, {LEVEL_FILES, "files"},
     {LEVEL_DEFAULTS, "defaults"}, {LEVEL_STAGE, "stage"},   {LEVEL_RETRY, "retry"},
-    {LEVEL_LIMITS, "limits"},
+    {LEVEL_LIMITS, "limits"},     {LEVEL_SCHEDULE, "schedule"}, {LEVEL_DO, "do"},
+    {LEVEL_SUBMIT, "submit"},     {LEVEL_RERUN, "rerun"},
 };
 
 static json_t *load_schema(void) {
@@ -71,7 +72,9 @@ Test(schema, rows_are_whole) {
         cr_expect_leq(key->low, key->high, "%s", key->name);
         cr_expect(key->description[0] != '\0' && key->description[0] >= 'A', "%s", key->name);
         cr_expect_not(key->required && key->fallback != NULL, "%s", key->name);
-        bool nested = key->type == TYPE_MAPPING || key->type == TYPE_STAGES;
+        bool nested = key->type == TYPE_MAPPING || key->type == TYPE_STAGES ||
+                      key->type == TYPE_SCHEDULES || key->type == TYPE_DO;
+        cr_expect_eq(key->words != NULL, key->type == TYPE_WORD, "%s", key->name);
         cr_expect_eq(key->inner != 0, nested, "%s", key->name);
         for (int j = 0; j < i; j++) {
             cr_expect_not(strcmp(config_keys[j].name, key->name) == 0 &&
