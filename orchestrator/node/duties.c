@@ -46,6 +46,7 @@ static void on_watch(void *context, const struct store_watch_answer *answer) {
     struct duties *duties = &node->duties;
     duties->watch_in_flight = false;
     if (answer->code == STATUS_OK) {
+        schedules_watched(node, answer);
         scheduler_stage_states(node->scheduler, answer->stage_count, answer->stages);
         reload_see_revisions(node, answer->stage_count, answer->stages);
         int64_t stuck = 0, open = open_here(node, answer, &stuck);
@@ -65,7 +66,7 @@ static void watch(struct node *node, int64_t now) {
     struct error err = ERROR_NONE;
     duties->idle_candidate = node->options.until_idle && sources_scanned(node) && scheduler_is_dry(node->scheduler);
     duties->watch_in_flight =
-        node->store.watch(node->store.context, node->stage_count, node->stage_ids, node->options.until_idle, busy_count,
+        node->store.watch(node->store.context, node->watch_count, node->stage_ids, node->options.until_idle, busy_count,
                           busy, BUSY_MS, on_watch, node, &err) == STATUS_OK;
     duties->watched_ms = now;
     bool eager = busy_count > 0 || node->options.until_idle;
@@ -147,6 +148,7 @@ void duties_turn(struct node *node, int64_t now, int64_t *next_ms) {
         }
         sooner(next_ms, duties->next_watch_ms);
     }
+    schedules_turn(node, now, next_ms);
     notes_turn(node, now, next_ms);
     if (!duties->lead_in_flight) {
         if (now >= duties->next_lead_ms) {

@@ -49,6 +49,11 @@ struct duties {
     bool idle_candidate; /* the watch in flight was asked while everything was dry */
 };
 
+struct schedules {
+    bool in_flight;
+    int64_t next_ms, not_before_ms;
+};
+
 /* What the node has told status of itself. */
 struct notes {
     bool in_flight;
@@ -61,6 +66,8 @@ struct source {
     const struct node_pipeline *pipeline;
     uv_work_t work;
     bool scanning, scanned;
+    int64_t asked; /* the newest tick of a schedule that asks for a scan; -1: not heard of yet */
+    bool again;    /* it came while a scan was going on */
     int64_t next_ms, retry_ms;
     struct map seen; /* hash of key -> hash of (mtime, size, inode) as last submitted */
     /* of the scan in the thread pool */
@@ -97,10 +104,12 @@ struct node {
     bool scheduler_closed, queue_closed, workers_closed;
     struct lease lease;
     struct duties duties;
+    struct schedules schedules;
     struct notes notes;
     struct source *sources;
     int source_count;
-    int stage_count;
+    int stage_count; /* that it runs: none with schedules_only */
+    int watch_count; /* of stage_ids: all of its pipelines' */
     int *stage_ids;
     int64_t *open;
     int64_t next_report_ms;
@@ -180,12 +189,17 @@ void lease_end_dead(struct node *node, int64_t now, int64_t *next_ms);
 void duties_turn(struct node *node, int64_t now, int64_t *next_ms);
 void duties_woken(struct node *node); /* a pause may be what it was woken for: it looks soon */
 bool duties_end_identity(struct node *node); /* asks the store; node->duties.end_in_flight while it lasts */
+/* schedules.c */
+void schedules_turn(struct node *node, int64_t now, int64_t *next_ms);
+void schedules_watched(struct node *node, const struct store_watch_answer *answer);
 /* notes.c */
 void notes_turn(struct node *node, int64_t now, int64_t *next_ms);
 void notes_finish(struct node *node);
 /* sources.c */
 void sources_create(struct node *node);
 void sources_turn(struct node *node, int64_t now, int64_t *next_ms);
+/* A schedule asks for a scan of the source that the stage gets documents from. */
+void sources_asked(struct node *node, int stage, int64_t tick);
 bool sources_scanned(const struct node *node);
 bool sources_stop(struct node *node); /* true when no scan runs any more */
 void sources_destroy(struct node *node);

@@ -165,7 +165,8 @@ static void on_scanned(uv_work_t *work, int cancelled) {
         }
         source->scanned = true;
         source->retry_ms = 0;
-        source->next_ms = now + source->pipeline->def->source.every_ms;
+        source->next_ms = source->again ? now : now + source->pipeline->def->source.every_ms;
+        source->again = false;
         if (source->accepted > 0) {
             scheduler_woken(node->scheduler);
         }
@@ -177,11 +178,13 @@ void sources_create(struct node *node) {
     node->sources = mem_alloc(sizeof *node->sources * (size_t)(node->options.pipeline_count + 1));
     for (int i = 0; i < node->options.pipeline_count; i++) {
         const struct node_pipeline *pipeline = &node->options.pipelines[i];
+        bool here = pipeline->elsewhere == NULL || !pipeline->elsewhere[0];
         /* The folder is there where the first stage is served. */
-        if (pipeline->def->source.present && (pipeline->elsewhere == NULL || !pipeline->elsewhere[0])) {
+        if (pipeline->def->source.present && here && !node->options.schedules_only) {
             struct source *source = &node->sources[node->source_count++];
             source->node = node;
             source->pipeline = pipeline;
+            source->asked = -1;
             source->work.data = source;
             buf_init(&source->trouble, 2 * (size_t)ERROR_TEXT_MAX);
         }
@@ -199,6 +202,30 @@ void sources_turn(struct node *node, int64_t now, int64_t *next_ms) {
         if (!source->scanning) {
             sooner(next_ms, source->next_ms);
         }
+    }
+}
+
+static bool has_stage(const struct node_pipeline *pipeline, int stage) {
+    for (int i = 0; i < pipeline->def->stage_count; i++) {
+        if (pipeline->stage_ids[i] == stage) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void sources_asked(struct node *node, int stage, int64_t tick) {
+    for (int i = 0; i < node->source_count; i++) {
+        struct source *source = &node->sources[i];
+        if (!has_stage(source->pipeline, stage) || source->asked == tick) {
+            continue;
+        }
+        if (source->asked >= 0 && source->scanning) {
+            source->again = true;
+        } else if (source->asked >= 0) {
+            source->next_ms = 0;
+        } /* else it is as old as this node's first scan */
+        source->asked = tick;
     }
 }
 

@@ -180,6 +180,8 @@ struct store_stage_state {
     bool paused;
     bool limited; /* max_running in the current definition */
     int64_t open; /* tasks ready, running, waiting or delayed by a retry; 0 unless it was asked for */
+    int64_t schedule_ms; /* until a schedule of its pipeline is to be looked at: see `fire`; -1: never */
+    int64_t scan;        /* the newest tick that the pipeline's source is to be scanned for; 0: none */
 };
 
 struct store_watch_answer { /* once a second */
@@ -189,12 +191,19 @@ struct store_watch_answer { /* once a second */
     const struct store_stage_state *stages;
 };
 
+struct store_fire_answer {
+    enum status code;
+    struct error error;
+    int64_t looked;  /* schedules that were due, and that no other node had in hand */
+    int64_t wait_ms; /* until the next is due; -1: none is */
+};
+
 struct store_lead_answer {
     enum status code;
     struct error error;
     bool leads;
     int64_t term;
-    int64_t staged, rescued; /* tasks that are ready now: due or moved; and from ended nodes */
+    int64_t staged, rescued; /* tasks that are ready now: due, moved or periodic; and from ended nodes */
 };
 
 struct store_start {
@@ -264,11 +273,15 @@ struct store_ops {
     enum status (*watch)(void *context, int stage_count, const int *stages, bool count_open, int busy_count,
                          const int *busy, int busy_ms, void (*done)(void *done_context, const struct store_watch_answer *answer),
                          void *done_context, struct error *err);
+    /* Looks at schedules of these pipelines that are due, at most so many, and fires them. Any node may. */
+    enum status (*fire)(void *context, int pipeline_count, const int *pipelines, int at_most,
+                        void (*done)(void *done_context, const struct store_fire_answer *answer),
+                        void *done_context, struct error *err);
     /* Stores what status should know of the node: [{"pipeline", "stage", "revision", "text"}], see sql/statements/node_notes.sql. */
     enum status (*notes)(void *context, int64_t node, const char *notes,
                          void (*done)(void *done_context, const struct store_done_answer *answer),
                          void *done_context, struct error *err);
-    /* Takes or renews the leadership; while leading: stages due tasks, ends leases and rescues (`may_rescue`: a whole
+    /* Takes or renews the leadership; while leading: stages due tasks, runs periodic ones again, ends leases and rescues (`may_rescue`: a whole
      * lease of this node's own term is over), folds. */
     enum status (*lead)(void *context, int64_t node, int64_t lease_ms, bool may_rescue, bool fold,
                         void (*done)(void *done_context, const struct store_lead_answer *answer),

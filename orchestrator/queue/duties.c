@@ -6,6 +6,7 @@
 /* On one connection the lower goes first. */
 enum { RANK_BEAT, RANK_START, RANK_STATES, RANK_NOTES };
 enum { RANK_RELEASE, RANK_TICK, RANK_END };
+enum { RANK_FIRE = 1 }; /* beside those of lead.c */
 
 static enum status in_flight(struct error *err, const char *what) {
     return error_set(err, STATUS_AGAIN, "%s is in flight already", what);
@@ -97,9 +98,13 @@ enum status duties_beat(void *context, int64_t node, int64_t lease_ms,
 
 /* ---- watch ---- */
 
+static int64_t ms_or_never(const struct db_result *result, int row, int column) {
+    return db_is_null(result, row, column) ? -1 : db_int64(result, row, column);
+}
+
 static void on_watched(struct call *call, const struct db_reply *reply) {
     struct watch_call *states = LIST_ENTRY(call, struct watch_call, call);
-    enum { STAGE, PAUSED, REVISION, OPEN, LIMITED };
+    enum { STAGE, PAUSED, REVISION, OPEN, LIMITED, SCHEDULE, SCAN };
     struct store_watch_answer answer = {.code = reply->code, .error = reply->error};
     struct arena arena = {0};
     if (reply->code == STATUS_OK) {
@@ -112,7 +117,9 @@ static void on_watched(struct call *call, const struct db_reply *reply) {
                                                    .revision = (int)db_int64(result, row, REVISION),
                                                    .paused = db_bool(result, row, PAUSED),
                                                    .limited = db_bool(result, row, LIMITED),
-                                                   .open = db_int64(result, row, OPEN)};
+                                                   .open = db_int64(result, row, OPEN),
+                                                   .schedule_ms = ms_or_never(result, row, SCHEDULE),
+                                                   .scan = db_int64(result, row, SCAN)};
         }
         answer.stages = list;
     }
@@ -147,6 +154,44 @@ enum status duties_watch(void *context, int stage_count, const int *stages, bool
         states->active = true;
         states->done = done;
         states->done_context = done_context;
+    }
+    return code;
+}
+
+/* ---- fire, on the duty connection: it may wait for locks ---- */
+
+static void on_fired(struct call *call, const struct db_reply *reply) {
+    struct fire_call *fire = LIST_ENTRY(call, struct fire_call, call);
+    struct store_fire_answer answer = {.code = reply->code, .error = reply->error};
+    if (reply->code == STATUS_OK) {
+        answer.looked = db_int64(reply->results[1], 0, 0);
+        answer.wait_ms = ms_or_never(reply->results[1], 0, 1);
+    }
+    fire->active = false;
+    fire->done(fire->done_context, &answer);
+}
+
+enum status duties_fire(void *context, int pipeline_count, const int *pipelines, int at_most,
+                        void (*done)(void *, const struct store_fire_answer *), void *done_context,
+                        struct error *err) {
+    struct queue *queue = context;
+    struct fire_call *fire = &queue->fire;
+    if (fire->active) {
+        return in_flight(err, "fire");
+    }
+    struct script *script = &fire->call.script;
+    script_clear(script);
+    script->transaction = true;
+    struct db_param *params = script_add(script, &sql_lock_pipelines, 1);
+    params[0] = script_ints(script, pipelines, pipeline_count);
+    params = script_add(script, &sql_fire_schedules, 2);
+    params[0] = script_ints(script, pipelines, pipeline_count);
+    params[1] = script_int(script, at_most);
+    enum status code = channel_post(&queue->duty, &fire->call, err);
+    if (code == STATUS_OK) {
+        fire->active = true;
+        fire->done = done;
+        fire->done_context = done_context;
     }
     return code;
 }
@@ -241,6 +286,7 @@ void duties_init(struct queue *queue) {
     call_init(&queue->start.call, RANK_START, on_started);
     call_init(&queue->beat.call, RANK_BEAT, on_beaten);
     call_init(&queue->states.call, RANK_STATES, on_watched);
+    call_init(&queue->fire.call, RANK_FIRE, on_fired);
     call_init(&queue->notes.call, RANK_NOTES, on_noted);
     call_init(&queue->release.call, RANK_RELEASE, on_released);
     call_init(&queue->end.call, RANK_END, on_ended);
@@ -250,6 +296,7 @@ void duties_finish(struct queue *queue) {
     call_finish(&queue->start.call);
     call_finish(&queue->beat.call);
     call_finish(&queue->states.call);
+    call_finish(&queue->fire.call);
     call_finish(&queue->notes.call);
     call_finish(&queue->release.call);
     call_finish(&queue->end.call);

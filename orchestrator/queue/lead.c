@@ -1,9 +1,9 @@
 /* lead.c - the leader's duties, and the rescue of what dead peers held: long work in small
  * transactions.
  *
- *   TAKE -> STAGE (again while full) -> [END_LEASES -> RESCUE (again while full) -> FORGET] ->
- * [MOVE_STRANDED (again while full) -> FOLD_COUNTS -> FOLD_STATS -> FOLD_HOURS (again while there are)]
- * -> [PRUNE (a few times while there is more)]
+ *   TAKE -> STAGE (again while full) -> PERIODS (again while full) -> [END_LEASES -> RESCUE (again
+ * while full) -> FORGET] -> [MOVE_STRANDED (again while full) -> FOLD_COUNTS -> FOLD_STATS ->
+ * FOLD_HOURS (again while there are)] -> [PRUNE (a few times while there is more)]
  *
  * Every step's effect is fenced by its own statement, so a leader that has lost its term in the
  * middle does no harm. A step that is repeated too often is left to the next call, so that the
@@ -12,7 +12,7 @@
 #include "db/array.h"
 #include "queue/queue_private.h"
 
-enum { STAGE_BATCH = 1000, RESCUE_BATCH = 500, MOVE_BATCH = 500, BATCHES_MAX = 20 };
+enum { STAGE_BATCH = 1000, PERIOD_BATCH = 500, RESCUE_BATCH = 500, MOVE_BATCH = 500, BATCHES_MAX = 20 };
 enum { PRUNE_BATCH = 500, PRUNE_BATCHES = 4 };
 
 /* One batch of a statement that moves tasks: no `apply` meanwhile. */
@@ -43,6 +43,9 @@ static void build_step(struct lead_call *lead) {
         return;
     case LEAD_STAGE:
         add_batch(script, &sql_stage_due, STAGE_BATCH);
+        return;
+    case LEAD_PERIODS:
+        add_batch(script, &sql_run_periods, PERIOD_BATCH);
         return;
     case LEAD_END_LEASES:
         script_add(script, &sql_end_leases, 0);
@@ -87,6 +90,10 @@ static bool take_result(struct lead_call *lead, const struct db_reply *reply) {
         count = db_int64(last, 0, 0);
         lead->answer.staged += count;
         return count == STAGE_BATCH;
+    case LEAD_PERIODS:
+        count = db_int64(last, 0, 0);
+        lead->answer.staged += count;
+        return count == PERIOD_BATCH;
     case LEAD_MOVE_STRANDED:
         count = db_int64(last, 0, 0);
         lead->answer.staged += count;
@@ -120,6 +127,8 @@ static enum lead_step next_step(const struct lead_call *lead) {
     case LEAD_TAKE:
         return lead->answer.leads ? LEAD_STAGE : LEAD_OVER;
     case LEAD_STAGE:
+        return LEAD_PERIODS;
+    case LEAD_PERIODS:
         if (lead->may_rescue) {
             return LEAD_END_LEASES;
         }

@@ -41,10 +41,18 @@ struct watch_call {
     void *done_context;
 };
 
+struct fire_call {
+    struct call call;
+    bool active;
+    void (*done)(void *context, const struct store_fire_answer *answer);
+    void *done_context;
+};
+
 /* The leader's duties, one small transaction after the other. */
 enum lead_step {
     LEAD_TAKE,
     LEAD_STAGE,
+    LEAD_PERIODS,
     LEAD_END_LEASES,
     LEAD_RESCUE,
     LEAD_FORGET,
@@ -94,6 +102,7 @@ struct queue {
     struct start_call start;
     struct beat_call beat;
     struct watch_call states;
+    struct fire_call fire;
     struct lead_call lead;
     struct peers_call peers;
     int lane_count;
@@ -129,6 +138,9 @@ enum status duties_watch(void *context, int stage_count, const int *stages, bool
                          int busy_count, const int *busy, int busy_ms,
                          void (*done)(void *, const struct store_watch_answer *),
                          void *done_context, struct error *err) MUST_CHECK;
+enum status duties_fire(void *context, int pipeline_count, const int *pipelines, int at_most,
+                        void (*done)(void *, const struct store_fire_answer *), void *done_context,
+                        struct error *err) MUST_CHECK;
 enum status duties_notes(void *context, int64_t node, const char *notes, done_callback done,
                          void *done_context, struct error *err) MUST_CHECK;
 enum status duties_release_unknown(void *context, int64_t node, int hold_count,
