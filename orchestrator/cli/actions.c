@@ -69,7 +69,7 @@ static enum status send_batch(struct work *work, const char *ids, int64_t *touch
     return status;
 }
 
-static enum status act_on_page(struct work *work, const struct db_result *page, struct error *err) {
+static enum status act_on_page(struct work *work, const struct db_result *page, bool every, struct error *err) {
     struct buf ids;
     int count = 0;
     int64_t running = 0, touched = 0;
@@ -77,7 +77,7 @@ static enum status act_on_page(struct work *work, const struct db_result *page, 
     array_begin(&ids);
     for (int row = 0; row < db_rows(page); row++) {
         const char *status = db_value(page, row, FOUND_STATUS);
-        if (applies_to(work->action, status)) {
+        if (every || applies_to(work->action, status)) {
             array_add_int(&ids, db_int64(page, row, FOUND_ID));
             running += strcmp(status, "running") == 0;
             count++;
@@ -129,7 +129,7 @@ static enum exit_status act_by_keys(struct work *work) {
         if (code == STATUS_OK) {
             name_unknown_keys(work, page, count, keys + first);
             name_unfit_tasks(work, page);
-            code = act_on_page(work, page, &err);
+            code = act_on_page(work, page, work->action->every_key, &err);
             sync_result_free(page);
         }
         if (code != STATUS_OK) {
@@ -173,7 +173,7 @@ static enum status act_on_one(struct work *work, void *data, struct error *err) 
         enum status code = selection_page(&work->selection, work->db, BATCH, &page, err);
         if (code == STATUS_OK) {
             over = db_rows(page) < BATCH;
-            code = act_on_page(work, page, err);
+            code = act_on_page(work, page, false, err);
             sync_result_free(page);
         }
         if (code != STATUS_OK) {

@@ -8,7 +8,8 @@ static enum exit_status run_cancel(const struct args *args) {
         .verb = "cancel",
         .done = "cancelled",
         .statuses = statuses,
-        .otherwise = "it is at its end",
+        .every_key = true,
+        .otherwise = "it is at its end; a period of its own, if it had one, is over",
     };
     return action_run(args, &action);
 }

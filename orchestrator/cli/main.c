@@ -9,7 +9,8 @@ static const struct command *const commands[] = {
     &command_check, &command_run_pipelines, &command_submit, &command_status,  &command_tasks,
     &command_show,  &command_retry,         &command_rerun,  &command_cancel,  &command_apply,
     &command_priority, &command_pause,      &command_resume, &command_drain,   &command_errors,
-    &command_stats, &command_prune, &command_migrate,       &command_schema, &command_db,
+    &command_schedule, &command_stats,      &command_prune,  &command_migrate, &command_schema,
+    &command_db,
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 

@@ -160,6 +160,12 @@ static enum exit_status read_options(const struct args *args, struct run_state *
         return usage_error(args, "--lease wants at least 300ms");
     }
     options->until_idle = args_has(args, "until-idle");
+    options->no_schedules = args_has(args, "no-schedules");
+    options->schedules_only = args_has(args, "schedules-only");
+    if (options->schedules_only && (options->no_schedules || options->until_idle || args_has(args, "stage"))) {
+        return usage_error(args, "--schedules-only runs no stages: it goes with none of --no-schedules, --until-idle and "
+                                 "--stage");
+    }
     enum log_level level = options->until_idle && isatty(STDERR_FILENO) ? LOG_WARN : LOG_INFO;
     const char *name = args_get(args, "log");
     if (name != NULL && !log_level_from_name(name, &level)) {
@@ -296,6 +302,8 @@ static const struct option_spec options[] = {
     {"stage", "NAME=N,...", "workers of a stage, or of several; 0: this node does not serve it"},
     {"only", "STAGE,...", "serve these stages only; also PIPELINE/STAGE"},
     {"label", "NAME,...", "what stages may require of a node"},
+    {"no-schedules", NULL, "fire no schedules: other nodes do"},
+    {"schedules-only", NULL, "fire schedules, and run no stages and scan no sources"},
     {"grace", "DURATION", "after the first signal, kill what still runs after that time"},
     {"lease", "DURATION", "how long the node may be silent before others take over (30s)"},
     {"listen-database", "URL", "where to LISTEN, when --database leads to a pooler in transaction mode"},
@@ -305,8 +313,8 @@ static const struct option_spec options[] = {
 
 const struct command command_run_pipelines = {
     .name = "run",
-    .usage = "FILE...|NAME... [--until-idle] [--stage NAME=N,...] [--only STAGE,...] [--label NAME,...] [--grace D] "
-             "[--lease D] [--log LEVEL] [--listen-database URL]",
+    .usage = "FILE...|NAME... [--until-idle] [--stage NAME=N,...] [--only STAGE,...] [--label NAME,...]"
+             " [--no-schedules|--schedules-only] [--grace D] [--lease D] [--log LEVEL] [--listen-database URL]",
     .summary = "run pipelines",
     .options = options,
     .min_positional = 1,

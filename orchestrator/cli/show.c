@@ -70,6 +70,7 @@ static void add_row(struct buf *out, const json_t *row) {
     add_time(out, row, "created", "created");
     add_time(out, row, "updated", "updated");
     add_time(out, row, "due", "due_at");
+    add_time(out, row, "again", "again_at");
     add_time(out, row, "begun", "begin_time");
     add_time(out, row, "ended", "end_time");
     if (*text_of(row, "error_text") != '\0') {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/units.h"
 #include "cli/catalog.h"
 #include "cli/instant.h"
 #include "cli/json_read.h"
@@ -76,6 +77,12 @@ static bool read_instant(const struct args *args, const char *name, const char *
     return false;
 }
 
+bool submit_read_period(const char *text, int64_t *ms) {
+    const int64_t week_ms = INT64_C(7) * 24 * 3600 * 1000;
+    *ms = 0;
+    return strcmp(text, "none") == 0 || (units_parse_duration(text, ms) && *ms >= 1000 && *ms <= 52 * week_ms);
+}
+
 static enum exit_status read_request(const struct args *args, struct request *request) {
     struct submit_document *document = &request->document;
     int64_t priority = 0, in_ms = 0;
@@ -86,6 +93,10 @@ static enum exit_status read_request(const struct args *args, struct request *re
         !read_instant(args, "at", &document->run_at) || !args_int(args, "priority", INT32_MIN, INT32_MAX, &priority) ||
         !args_duration(args, "in", &in_ms)) {
         return EXIT_WRONG;
+    }
+    document->has_period = args_has(args, "every");
+    if (document->has_period && !submit_read_period(args_get(args, "every"), &document->period_ms)) {
+        return usage_error(args, "--every wants " PERIOD_FORM ", not '%s'", text_shown(args_get(args, "every")));
     }
     document->key = args->positional[1];
     document->has_priority = args_has(args, "priority");
@@ -169,7 +180,7 @@ static enum exit_status send(const struct args *args, struct session *session, s
 /* ---- the command -------------------------------------------------------------------------------------------------- */
 
 static enum exit_status check_form(const struct args *args) {
-    static const char *const of_one[] = {"payload", "updated-at", "priority", "in", "at"};
+    static const char *const of_one[] = {"payload", "updated-at", "priority", "in", "at", "every"};
     int64_t timeout_ms = 0;
     if (!args_duration(args, "timeout", &timeout_ms)) {
         return EXIT_WRONG;
@@ -222,14 +233,16 @@ static const struct option_spec options[] = {
     {"at", "TIME", "start then"},
     {"wait", NULL, "until it is at its end: prints what its last stage returned; status 1 when it failed"},
     {"timeout", "DURATION", "wait that long at most; the task goes on"},
-    {"from", "FILE", "JSON lines: {\"key\", \"payload\", \"updated_at\", \"priority\", \"run_at\"}; - for standard input"},
+    {"every", "DURATION", "run it again each time that so much has passed; none ends that"},
+    {"from", "FILE", "JSON lines: {\"key\", \"payload\", \"updated_at\", \"priority\", \"run_at\", \"every\"}; - for standard input"},
     {0},
 };
 
 const struct command command_submit = {
     .name = "submit",
     .usage = "PIPELINE KEY [--payload JSON|@FILE|-] [--updated-at TIME] [--if-changed] [--priority N]"
-             " [--in DURATION|--at TIME] [--wait [--timeout D]]\n       pgstage submit PIPELINE --from FILE|- [--if-changed]",
+             " [--in DURATION|--at TIME] [--every DURATION] [--wait [--timeout D]]\n"
+             "       pgstage submit PIPELINE --from FILE|- [--if-changed]",
     .summary = "submit documents",
     .options = options,
     .min_positional = 1,

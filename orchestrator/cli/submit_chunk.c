@@ -32,6 +32,7 @@ void chunk_finish(struct chunk *chunk) {
 
 void chunk_clear(struct chunk *chunk) {
     chunk->count = 0;
+    chunk->has_periods = false;
     buf_clear(&chunk->text);
     buf_append_char(&chunk->text, '\0'); /* no string begins at 0 */
     map_finish(&chunk->keys);
@@ -69,14 +70,25 @@ void chunk_add(struct chunk *chunk, const struct submit_document *document) {
         .run_at = keep_string(chunk, document->run_at),
         .has_priority = document->has_priority,
         .priority = document->priority,
+        .has_period = document->has_period,
+        .period_ms = document->period_ms,
     };
+    chunk->has_periods = chunk->has_periods || document->has_period;
 }
 
-enum { KEYS, PAYLOADS, STAMPS, PRIORITIES, RUN_ATS, ARRAYS };
+enum { KEYS, PAYLOADS, STAMPS, PRIORITIES, RUN_ATS, PERIODS, ARRAYS };
 
 static void add_string(struct buf *array, const struct chunk *chunk, size_t at) {
     const char *text = at == 0 ? NULL : chunk->text.data + at;
     array_add_text(array, text, text == NULL ? 0 : strlen(text));
+}
+
+static void add_number(struct buf *array, bool given, int64_t value) {
+    if (given) {
+        array_add_int(array, value);
+    } else {
+        array_add_null(array);
+    }
 }
 
 static void build_arrays(const struct chunk *chunk, struct buf arrays[ARRAYS]) {
@@ -90,11 +102,8 @@ static void build_arrays(const struct chunk *chunk, struct buf arrays[ARRAYS]) {
         add_string(&arrays[PAYLOADS], chunk, entry->payload);
         add_string(&arrays[STAMPS], chunk, entry->updated_at);
         add_string(&arrays[RUN_ATS], chunk, entry->run_at);
-        if (entry->has_priority) {
-            array_add_int(&arrays[PRIORITIES], entry->priority);
-        } else {
-            array_add_null(&arrays[PRIORITIES]);
-        }
+        add_number(&arrays[PRIORITIES], entry->has_priority, entry->priority);
+        add_number(&arrays[PERIODS], entry->has_period, entry->period_ms);
     }
     for (int i = 0; i < ARRAYS; i++) {
         array_end(&arrays[i]);
@@ -125,13 +134,15 @@ enum status chunk_send(struct chunk *chunk, struct db_sync *db, struct chunk_out
         DB_TEXT(arrays[PRIORITIES].data),
         DB_TEXT(arrays[RUN_ATS].data),
         DB_TEXT(chunk->if_changed ? "true" : "false"),
+        DB_TEXT(arrays[PERIODS].data),
     };
+    const struct sql_statement *statement = chunk->has_periods ? &sql_submit_every : &sql_submit;
     /* A deadlock with somebody else's transaction: nothing was done, it is sent again. */
     enum status status = STATUS_CONFLICT;
     for (int i = 0; i < TRIES && status == STATUS_CONFLICT; i++) {
         struct db_result *result = NULL;
         error_clear(err);
-        status = sync_run(db, sql_submit.name, sql_submit.text, 7, params, &result, err);
+        status = sync_run(db, statement->name, statement->text, chunk->has_periods ? 8 : 7, params, &result, err);
         if (status == STATUS_OK) {
             add_outcome(result, outcome);
             sync_result_free(result);

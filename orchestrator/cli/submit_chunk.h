@@ -20,20 +20,22 @@ struct submit_document {
     int64_t line; /* where it came from */
     const char *key, *payload, *updated_at, *run_at;
     size_t payload_length;
-    bool has_priority;
+    bool has_priority, has_period;
     int32_t priority;
+    int64_t period_ms; /* 0: none any more */
 };
 
 struct chunk_entry {
     int64_t line;
     size_t key, payload, updated_at, run_at; /* where it begins in `text`; 0: not given */
-    bool has_priority;
+    bool has_priority, has_period;
     int32_t priority;
+    int64_t period_ms;
 };
 
 struct chunk {
     const char *pipeline; /* borrowed */
-    bool if_changed;
+    bool if_changed, has_periods;
     int count;
     struct chunk_entry entries[CHUNK_DOCUMENTS];
     struct buf text; /* strings of the entries, each with its NUL */

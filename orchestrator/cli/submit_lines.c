@@ -72,14 +72,14 @@ static __attribute__((format(printf, 3, 4))) bool wrong(const struct import *imp
 /* Strings are owned here until the document is in its chunk. */
 struct fields {
     char *key, *updated_at, *run_at;
-    struct json_member members[5];
+    struct json_member members[6];
 };
 
-enum field { FIELD_KEY, FIELD_PAYLOAD, FIELD_UPDATED_AT, FIELD_PRIORITY, FIELD_RUN_AT, FIELD_COUNT };
+enum field { FIELD_KEY, FIELD_PAYLOAD, FIELD_UPDATED_AT, FIELD_PRIORITY, FIELD_RUN_AT, FIELD_EVERY, FIELD_COUNT };
 
 static const char *const field_names[FIELD_COUNT] = {
     [FIELD_KEY] = "key",           [FIELD_PAYLOAD] = "payload", [FIELD_UPDATED_AT] = "updated_at",
-    [FIELD_PRIORITY] = "priority", [FIELD_RUN_AT] = "run_at",
+    [FIELD_PRIORITY] = "priority", [FIELD_RUN_AT] = "run_at",  [FIELD_EVERY] = "every",
 };
 
 static bool unknown_field(const struct import *import, const struct json_member *member) {
@@ -92,7 +92,7 @@ static bool unknown_field(const struct import *import, const struct json_member 
     if (nearest.best != NULL) {
         wrong(import, 0, "unknown field '%s'; did you mean '%s'?", text_shown(name), nearest.best);
     } else {
-        wrong(import, 0, "unknown field '%s'; a line has key, payload, updated_at, priority and run_at",
+        wrong(import, 0, "unknown field '%s'; a line has key, payload, updated_at, priority, run_at and every",
               text_shown(name));
     }
     nearest_finish(&nearest);
@@ -171,11 +171,23 @@ static bool read_priority(const struct import *import, struct fields *fields, st
     return true;
 }
 
+static bool read_period(const struct import *import, struct fields *fields, struct submit_document *document) {
+    if (!is_given(fields, FIELD_EVERY)) {
+        return true;
+    }
+    char *text = string_of(fields, FIELD_EVERY);
+    document->has_period = true;
+    bool good = text != NULL && submit_read_period(text, &document->period_ms);
+    free(text);
+    return good || wrong(import, 0, "every wants " PERIOD_FORM);
+}
+
 static bool read_fields(const struct import *import, const char *line, struct fields *fields,
                         struct submit_document *document) {
     if (!find_fields(import, line, fields) || !read_key(import, fields) ||
         !read_time(import, fields, FIELD_UPDATED_AT, &fields->updated_at) ||
-        !read_time(import, fields, FIELD_RUN_AT, &fields->run_at) || !read_priority(import, fields, document)) {
+        !read_time(import, fields, FIELD_RUN_AT, &fields->run_at) || !read_priority(import, fields, document) ||
+        !read_period(import, fields, document)) {
         return false;
     }
     document->line = import->reader.number;

@@ -489,11 +489,12 @@ begin
 end
 $$;
 
--- Fires a schedule once, now, whatever its times, its pause and its overlap say. Returns the tick's row; none: there is no
--- schedule of that name.
-create function pgstage.fire_schedule(pipeline_name text, schedule_name text) returns setof pgstage.schedule_fire
-language plpgsql
+-- Fires a schedule once, now, whatever its times, its pause and its overlap say. Returns what became of it, with the key of
+-- what was submitted; no row: there is no schedule of that name.
+create function pgstage.fire_schedule(pipeline_name text, schedule_name text)
+returns table (tick timestamptz, outcome text, task text, error_text text) language plpgsql
 as $$
+#variable_conflict use_column
 declare
     s pgstage.schedule;
     instant timestamptz := pgstage.now();
@@ -504,7 +505,9 @@ begin
         insert into pgstage.schedule_fire (schedule, tick, outcome) values (s.id, instant, 'fired');
         perform pgstage.schedule_fire_tick(s, instant);
         perform pgstage.schedule_rest(s.id);
-        return query select f.* from pgstage.schedule_fire f where f.schedule = s.id and f.tick = instant;
+        return query select f.tick, f.outcome, t.key, f.error_text
+                       from pgstage.schedule_fire f left join pgstage.task t on t.id = f.task
+                      where f.schedule = s.id and f.tick = instant;
     end if;
 end
 $$;
@@ -565,7 +568,6 @@ create or replace function pgstage.cancel_tasks(ids bigint[]) returns bigint lan
 as $$
 declare
     touched bigint;
-    ended bigint[];
 begin
     with locked as materialized (
         select t.id, t.pipeline, t.stage, t.status from pgstage.task t
@@ -590,11 +592,8 @@ begin
                  where c.old_status <> 'running') d
          group by d.pipeline, d.stage, d.status
     )
-    select count(*), array_agg(c.id) into touched, ended from changed c;
-    with gone as (
-        delete from pgstage.periodic p where p.task = any(ids) returning p.task
-    )
-    select touched + count(*) into touched from gone g where ended is null or g.task <> all (ended);
+    select count(*) into touched from changed c;
+    delete from pgstage.periodic p where p.task = any(ids);
     return touched;
 end
 $$;

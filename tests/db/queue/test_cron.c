@@ -200,9 +200,9 @@ Test(cron, c30_ten_thousand_ticks_fire_once_each, .timeout = 300) {
             "select * from pgstage.register('p', 'x', '{a}', 'apply', null, '{\"schedules\": [{\"name\": \"s\","
             " \"spec\": \"every 1s\", \"every_ms\": 1000, \"action\": {\"do\": \"scan\"},"
             " \"overlap\": \"allow\", \"missed\": \"all\"}]}')");
-    pg_exec(url, "create table fired (tick timestamptz)");
+    pg_exec(url, "create table public.fired (tick timestamptz)");
     pg_exec(url, "create function note() returns trigger language plpgsql as"
-                 " $$ begin insert into fired values (new.tick); return null; end $$");
+                 " $$ begin insert into public.fired values (new.tick); return null; end $$");
     pg_exec(url, "create trigger note after insert on pgstage.schedule_fire for each row execute function note()");
     pg_exec(url, "create or replace function pgstage.now() returns timestamptz language sql stable as"
                  " $$ select current_setting('test.now')::timestamptz $$");

@@ -1,0 +1,74 @@
+/* schedule_test.c - pgstage schedule, and submit --every. */
+#include <stdlib.h>
+
+#include "rig.h"
+
+static void begin(void) {
+    cli_begin();
+    write_file("cron.yaml", "pipeline: cron\nschedule:\n"
+                            "  - {name: sweep, cron: '30 2 * * *', timezone: Europe/Oslo, do: {submit: {key: 'sweep/{tick}'}}}\n"
+                            "  - {name: again, every: 1h, do: rerun}\n"
+                            "stages: [{name: a, sql: select 1}]\n");
+    cli_prints("pipeline 'cron' is at revision 1\n", "apply cron.yaml");
+}
+
+TestSuite(schedule, .init = begin, .fini = cli_end, .timeout = 120);
+
+Test(schedule, is_listed_with_its_next_and_last_tick) {
+    struct run *run = cli("schedule");
+    cr_expect_eq(run->status, 0, "%s", run->err);
+    cr_expect(has(run->out, "cron/again  every 1h"), "%s", run->out);
+    cr_expect(has(run->out, "cron/sweep  30 2 * * * Europe/Oslo  submit  2"), "%s", run->out);
+    run = cli("schedule fire cron sweep");
+    cr_expect(run->status == 0 && has(run->out, "fired: sweep/2"), "%s%s", run->out, run->err);
+    run = cli("schedule list cron --json");
+    cr_expect(has(run->out, "\"schedule\":\"sweep\",\"spec\":\"30 2 * * *\",\"timezone\":\"Europe/Oslo\",\"do\":\"submit\","
+                            "\"paused\":false,\"next\":\"2"), "%s", run->out);
+    cr_expect(has(run->out, "\"outcome\":\"fired\",\"task\":\"sweep/2"), "%s", run->out);
+    cr_expect_eq(number("select count(*) from pgstage.task where key like 'sweep/%Z'"), 1);
+}
+
+Test(schedule, is_paused_also_over_a_new_definition) {
+    cli_prints("schedule 'again' is paused\n", "schedule pause cron again");
+    shell("echo '# changed' >>cron.yaml");
+    cli("apply cron.yaml");
+    struct run *run = cli("schedule list cron");
+    cr_expect(has(run->out, "rerun   paused"), "%s", run->out);
+    cli_prints("{\"pipeline\":\"cron\",\"schedule\":\"again\",\"paused\":false}\n", "schedule resume cron again --json");
+    cr_expect_eq(number("select count(*) from pgstage.schedule where paused"), 0);
+}
+
+Test(schedule, names_what_is_wrong) {
+    cli_refuses(2, "pgstage: pipeline 'cron' has no schedule 'sweeb'; did you mean 'sweep'?", "schedule fire cron sweeb");
+    cli_refuses(2, "pgstage: there is no pipeline 'corn'; did you mean 'cron'?", "schedule pause corn sweep");
+    cli_refuses(2, "pgstage schedule: pause wants a pipeline and the name of a schedule", "schedule pause cron");
+    cli_refuses(2, "pgstage schedule: 'cron' is not list, pause, resume or fire", "schedule cron sweep");
+    shell("sed -i 's,Europe/Oslo,Europe/Osl,' cron.yaml");
+    struct run *run = cli("apply cron.yaml");
+    cr_expect_eq(run->status, 2);
+    cr_expect(has(run->err, "the database knows no time zone \"Europe/Osl\""), "%s", run->err);
+    cr_expect_eq(number("select revision from pgstage.pipeline where name = 'cron'"), 1);
+}
+
+Test(schedule, a_task_has_a_period_of_its_own) {
+    cli_prints("new (version 1)\n", "submit cron k --every 6h");
+    struct run *run = cli("show cron k");
+    cr_expect(has(run->out, "\nagain      2"), "%s", run->out);
+    run = cli("show cron k --json");
+    cr_expect(has(run->out, "\"every_ms\": 21600000"), "%s", run->out);
+    run = cli("run cron.yaml --until-idle --log error");
+    cr_expect_eq(run->status, 0, "%s", run->err);
+    run = cli("cancel cron k");
+    cr_expect_eq(run->status, 0, "%s", run->err);
+    cr_expect_eq(number("select count(*) from pgstage.periodic"), 0, "the period goes on");
+    shell("printf '%%s\\n' '{\"key\": \"a\", \"every\": \"1h\"}' '{\"key\": \"b\"}' '{\"key\": \"c\", \"every\": \"2h\"}' >lines");
+    cli_prints("3 submitted: 3 new, 0 updated, 0 unchanged\n", "submit cron --from lines");
+    cr_expect_eq(number("select sum(every_ms) from pgstage.periodic"), 3 * 3600000);
+    cli("submit cron a --every none");
+    cr_expect_eq(number("select count(*) from pgstage.periodic"), 1);
+    cli_refuses(2, "pgstage submit: --every wants a duration from 1s to 52w, like 6h, or none, not 'soon'",
+                "submit cron k --every soon");
+    shell("echo '{\"key\": \"a\", \"every\": 5}' >lines");
+    run = cli("submit cron --from lines");
+    cr_expect(has(run->err, "lines:1: every wants a duration"), "%s", run->err);
+}
