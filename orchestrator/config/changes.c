@@ -69,8 +69,12 @@ static const char *number_text(struct arena *arena, const struct config_key *key
     case TYPE_HANDLER:
     case TYPE_SQL:
     case TYPE_JSON:
+    case TYPE_TEXT:
+    case TYPE_WORD:
+    case TYPE_DO:
     case TYPE_MAPPING:
     case TYPE_STAGES:
+    case TYPE_SCHEDULES:
         break;
     }
     return arena_format(arena, "%lld", (long long)value);
@@ -96,6 +100,8 @@ static bool differs(struct arena *arena, const struct config_key *key, const voi
     case TYPE_ROLE:
     case TYPE_PATH:
     case TYPE_JSON:
+    case TYPE_TEXT:
+    case TYPE_WORD:
         return !same_text(*(const char *const *)a, *(const char *const *)b);
     case TYPE_TEXTS:
     case TYPE_LABELS:
@@ -106,8 +112,13 @@ static bool differs(struct arena *arena, const struct config_key *key, const voi
     }
     case TYPE_SQL:
         return !same_statements(before, now);
+    case TYPE_DO: {
+        const struct schedule_def *old = before, *new = now;
+        return old->action != new->action;
+    }
     case TYPE_MAPPING:
     case TYPE_STAGES:
+    case TYPE_SCHEDULES:
         break;
     }
     return false;
@@ -189,6 +200,36 @@ static bool is_reordered(const struct pipeline_def *before, const struct pipelin
     return false;
 }
 
+static const struct schedule_def *find_schedule(const struct pipeline_def *def, const char *name) {
+    for (int i = 0; i < def->schedule_count; i++) {
+        if (strcmp(def->schedules[i].name, name) == 0) {
+            return &def->schedules[i];
+        }
+    }
+    return NULL;
+}
+
+static void write_schedules(const struct pipeline_def *before, const struct pipeline_def *now, struct buf *out,
+                            size_t start) {
+    for (int i = 0; i < before->schedule_count; i++) {
+        if (find_schedule(now, before->schedules[i].name) == NULL) {
+            begin(out, start, NULL);
+            buf_append_format(out, "schedule '%s' removed", before->schedules[i].name);
+        }
+    }
+    for (int i = 0; i < now->schedule_count; i++) {
+        const struct schedule_def *schedule = &now->schedules[i], *old = find_schedule(before, schedule->name);
+        if (old == NULL) {
+            begin(out, start, NULL);
+            buf_append_format(out, "schedule '%s' added", schedule->name);
+            continue;
+        }
+        char what[CONFIG_NAME_MAX + 16];
+        snprintf(what, sizeof what, "schedule '%s'", schedule->name);
+        write_keys(LEVEL_SCHEDULE | LEVEL_SUBMIT | LEVEL_RERUN, old, schedule, what, out, start);
+    }
+}
+
 void changes_write(const struct pipeline_def *before, const struct pipeline_def *now, struct buf *out) {
     size_t start = out->length;
     for (int i = 0; i < before->stage_count; i++) {
@@ -210,6 +251,9 @@ void changes_write(const struct pipeline_def *before, const struct pipeline_def 
     } else if (now->source.present) {
         write_keys(LEVEL_FILES, &before->source, &now->source, "source", out, start);
     }
+    write_keys(LEVEL_PIPELINE, before, now, "pipeline", out, start);
+    write_keys(LEVEL_RETENTION, &before->retention, &now->retention, "retention", out, start);
+    write_schedules(before, now, out, start);
     if (!same_text(before->folder, now->folder)) {
         begin(out, start, NULL);
         buf_append_format(out, "folder %s -> %s", before->folder, now->folder);

@@ -12,7 +12,7 @@
 /* Applies what is missing; *applied (may be NULL) is how many. CONFLICT when the schema is too new for this program. */
 enum status migrate_up(struct db_sync *db, int *applied, struct error *err) MUST_CHECK;
 
-/* Makes the roles (sql/schema/0050_roles.sql) and gives them this schema, which is up to date. Again: nothing changes. */
+/* Makes the roles (sql/schema/0007_roles.sql) and gives them this schema, which is up to date. Again: nothing changes. */
 enum status migrate_roles(struct db_sync *db, struct error *err) MUST_CHECK;
 
 /* OK when the schema is what this program needs, or a newer one that works with it; NOT_FOUND when there is none; CONFLICT (older or newer) with a text that

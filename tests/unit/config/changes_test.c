@@ -59,3 +59,15 @@ Test(changes, of_the_source) {
     expect("source: {files: {path: /tmp}}\n" A "}\n", "source: {files: {path: /usr, match: ['*.c'], every: 1m}}\n" A "}\n",
            "source: path, match, every 10s -> 1m");
 }
+
+Test(changes, of_the_rest) {
+    expect(A "}\n", "max_steps: 5\nretention: {done: 1d, errors: none}\n" A "}\n",
+           "pipeline: max_steps 1000 -> 5, retention: done none -> 1d, errors 90d -> none");
+    expect(A "}\n", A "}\nschedule: [{name: s, every: 1h, do: rerun}]\n", "schedule 's' added");
+    expect(A "}\nschedule: [{name: s, every: 1h, do: rerun}]\n", A "}\n", "schedule 's' removed");
+    expect(A "}\nschedule: [{name: s, every: 1h, do: rerun}]\n",
+           A "}\nschedule: [{name: s, every: 2h, do: {rerun: {from: a}}, overlap: allow}]\n",
+           "schedule 's': every 1h -> 2h, overlap, from");
+    expect(A "}\nschedule: [{name: s, cron: '5 * * * *', do: rerun}]\n",
+           A "}\nschedule: [{name: s, cron: '6 * * * *', do: {submit: {key: k}}}]\n", "schedule 's': cron, do, key");
+}

@@ -1,4 +1,4 @@
--- 0050: who may do what. pgstage.make_roles() makes four roles and gives them this schema; pgstage.settle_rights(), which
+-- 0007: who may do what. pgstage.make_roles() makes four roles and gives them this schema; pgstage.settle_rights(), which
 -- `pgstage migrate` calls behind every migration, gives them the tables and functions that came with it.
 -- compatible: 5
 --

@@ -1,4 +1,4 @@
--- 0051: one document, for producers that have one: in SQL, in a trigger, from any language.
+-- 0008: one document, for producers that have one: in SQL, in a trigger, from any language.
 -- compatible: 5
 
 -- Submits one document in the caller's transaction: visible when that commits, gone when it rolls back. What it does with

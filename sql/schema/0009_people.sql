@@ -1,4 +1,4 @@
--- 0020: what people ask for beyond 0004: urgency, pauses, what is wrong, how it goes, and forgetting what is over.
+-- 0009: what people ask for beyond 0004: urgency, pauses, what is wrong, how it goes, and forgetting what is over.
 -- compatible: 5
 
 -- Gives tasks that are not at their end another priority (lower goes first). A ready one has its new place at once. Nodes

@@ -1,4 +1,4 @@
--- 0030: the way of a task: routes, the limit of its steps, and how many of a stage may run at a time.
+-- 0010: the way of a task: routes, the limit of its steps, and how many of a stage may run at a time.
 -- compatible: 5
 
 -- What a program that does not know of these columns leaves behind is never taken for true: came_from counts only while

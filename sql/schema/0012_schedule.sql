@@ -1,4 +1,4 @@
--- 0010: schedules of a pipeline (cron, every), and a period of a task's own.
+-- 0012: schedules of a pipeline (cron, every), and a period of a task's own.
 -- compatible: 5
 
 -- ---- the calendar --------------------------------------------------------------------------------------------------
@@ -463,6 +463,7 @@ $$;
 create or replace function pgstage.settle(pipeline int, settings jsonb) returns void language plpgsql
 as $$
 begin
+    perform pgstage.settle_limits(pipeline, settings);
     perform pgstage.set_schedules(pipeline, settings -> 'schedules');
 end
 $$;

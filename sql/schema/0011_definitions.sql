@@ -1,4 +1,4 @@
--- 0040: a stage that is renamed keeps its id, so that no task moves.
+-- 0011: a stage that is renamed keeps its id, so that no task moves.
 -- compatible: 5
 
 -- Tasks that are not at their end, by the stage at which they stand.
