@@ -91,6 +91,19 @@ Test(submit, c28_a_late_commit_is_not_overlooked) {
     cr_expect_eq(producer_claim(), 2);
 }
 
+/* C58: commits to a stage whose claimer has said that it looks by itself notify nobody; later the first ones do. */
+Test(submit, c58_a_busy_stage_is_not_notified) {
+    producer_exec("listen pgstage; update pgstage.stage set busy_until = pgstage.now() + interval '1 minute'");
+    for (int i = 0; i < 50; i++) {
+        expect_state("select pgstage.submit('p', gen_random_uuid()::text)", "");
+    }
+    cr_expect_eq(producer_notices(), 0);
+    cr_expect_eq(producer_number("select (pg_notification_queue_usage() * 100)::int"), 0);
+    producer_exec("update pgstage.stage set busy_until = pgstage.now() - interval '1 ms'");
+    expect_state("select pgstage.submit('p', 'last')", "");
+    cr_expect_eq(producer_notices(), 1);
+}
+
 /* C59: one wake-up a statement at most, and no name in it, so that nothing is too long for it. */
 Test(submit, c59_wakes_once_and_with_nothing_in_it) {
     char *key = mem_alloc(1025);

@@ -80,15 +80,15 @@ Test(db_sync, takes_text_null_and_binary_parameters) {
 }
 
 Test(db_sync, the_roles_time_outs_are_put_aside) {
-    pg_exec(pg_url(), "create role hurried superuser login; alter role hurried set statement_timeout = '40ms';"
-                      " alter role hurried set lock_timeout = '40ms'; alter role hurried set idle_session_timeout = '40ms';"
-                      " alter role hurried set idle_in_transaction_session_timeout = '40ms'");
+    pg_exec(pg_url(), "create role hurried superuser login; alter role hurried set statement_timeout = '300ms';"
+                      " alter role hurried set lock_timeout = '300ms'; alter role hurried set idle_session_timeout = '300ms';"
+                      " alter role hurried set idle_in_transaction_session_timeout = '300ms'");
     const char *user = strstr(pg_url(), "user=postgres");
     char *url = mem_format("%.*suser=hurried", (int)(user - pg_url()), pg_url());
     struct db_sync *db = NULL;
     struct error err = ERROR_NONE;
     cr_assert_eq(sync_open(url, "test", &db, &err), STATUS_OK, "%s", err.text);
-    cr_assert_eq(sync_run(db, NULL, "select pg_sleep(0.2)", 0, NULL, NULL, &err), STATUS_OK, "%s", err.text);
+    cr_assert_eq(sync_run(db, NULL, "select pg_sleep(0.6)", 0, NULL, NULL, &err), STATUS_OK, "%s", err.text);
     cr_expect(sync_has_own_session(db));
     sync_close(db);
     free(url);

@@ -88,29 +88,3 @@ Test(wake, without_notify_it_is_seen_by_the_next_look) {
     pooler_stop(pooler);
     free(url);
 }
-
-/* C58: small commits to a stage that has work do not notify each. */
-Test(wake, c58_a_busy_stage_is_not_notified) {
-    PGconn *listener = PQconnectdb(rig.url), *pg = PQconnectdb(rig.url);
-    rig_write(&rig, "p.yaml", "pipeline: p\nstages:\n  - {name: a, sql: select pg_sleep(0.01)}\n");
-    cr_assert_eq(rig_run(&rig, NULL, "apply p.yaml"), 0);
-    rig_submit(&rig, "before", 3000, "{}");
-    rig_start(&rig, 0, "--lease 5s");
-    rig_await(&rig, "select count(*) from pgstage.stage where busy_until > pgstage.now()", 1);
-    run_sql(listener, "listen pgstage");
-    char sql[96];
-    for (int i = 0; i < 300; i++) {
-        snprintf(sql, sizeof sql, "select pgstage.submit('p', 'k%d')", i);
-        run_sql(pg, sql);
-    }
-    cr_assert_gt(rig_number(&rig, "select count(*) from pgstage.task where status = 'ready'"), 0, "it was not busy");
-    run_sql(listener, "select 1");
-    int notices = 0;
-    for (PGnotify *notice; (notice = PQnotifies(listener)) != NULL; notices++) {
-        PQfreemem(notice);
-    }
-    cr_expect_lt(notices, 30, "%d", notices);
-    cr_expect_eq(rig_number(&rig, "select (pg_notification_queue_usage() * 100)::int"), 0);
-    PQfinish(pg);
-    PQfinish(listener);
-}
