@@ -222,24 +222,28 @@ end
 $$;
 
 -- Whether what the schedule began last is still going on.
-create function pgstage.schedule_is_busy(s pgstage.schedule) returns boolean language sql stable
+create function pgstage.schedule_is_busy(s pgstage.schedule) returns boolean language plpgsql stable
 as $$
-    select s.rerun_after is not null
+begin
+    return s.rerun_after is not null
         or exists (select 1 from pgstage.task t
                     where t.id = s.last_task and t.status not in ('done', 'failed', 'cancelled')
-                      and coalesce(t.done_version, 0) < s.last_version)
+                      and coalesce(t.done_version, 0) < s.last_version);
+end
 $$;
 
 -- Writes when somebody must look next.
-create function pgstage.schedule_rest(schedule int) returns void language sql
+create function pgstage.schedule_rest(schedule int) returns void language plpgsql
 as $$
+begin
     update pgstage.schedule s
        set look_at = least(case when not s.paused then s.next_at end,
                            case when s.rerun_after is not null then pgstage.now() end,
                            case when s.queued_tick is not null then pgstage.now() + interval '1 second' end,
                            (select min(f.cancel_at) from pgstage.schedule_fire f
                              where f.schedule = s.id and f.cancel_at is not null))
-     where s.id = $1
+     where s.id = $1;
+end
 $$;
 
 -- Does what a schedule is for. {tick} in the key and in the payload is the tick's instant, in UTC.
@@ -337,10 +341,12 @@ begin
     end loop;
     following := pgstage.schedule_next(s, coalesce(newest, instant)); -- none: the rules of the zone have changed
     update pgstage.schedule c set next_tick = following, next_at = pgstage.schedule_due(s, following) where c.id = s.id;
-    delete from pgstage.schedule_fire f
-     where f.schedule = s.id and f.cancel_at is null and f.outcome <> 'queued'
-       and f.tick < (select k.tick from pgstage.schedule_fire k where k.schedule = s.id
-                      order by k.tick desc offset 1000 limit 1);
+    if cardinality(ticks) > 50 or random() < 0.02 then -- some thousand are kept: to look for more each time costs more
+        delete from pgstage.schedule_fire f
+         where f.schedule = s.id and f.cancel_at is null and f.outcome <> 'queued'
+           and f.tick < (select k.tick from pgstage.schedule_fire k where k.schedule = s.id
+                          order by k.tick desc offset 1000 limit 1);
+    end if;
 end
 $$;
 

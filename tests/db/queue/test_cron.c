@@ -32,7 +32,7 @@ static const struct spec specs[] = {
     {"0 0 * * *", 1, 1, ALL_DAYS, 8190, false}, /* @daily */
     {"0 0 29 2 *", 1, 1, 1 << 29, 1 << 2, false},
     {"0 */2 * * *", 1, 0x555555, ALL_DAYS, 8190, false},
-    {"5 * * * *", 1 << 5, ALL_HOURS, ALL_DAYS, 8190, false},
+    {"5 * * * *", 1 << 5, ALL_HOURS, ALL_DAYS, 8190, true},
     {"*/15 * * * *", INT64_C(35185445863425), ALL_HOURS, ALL_DAYS, 8190, true},
     {"*/20 0-2,23 * * *", INT64_C(1099512676353), 0x800007, ALL_DAYS, 8190, true},
 };
