@@ -12,7 +12,17 @@
 #include "cli/output.h"
 #include "sql/statements.h"
 
-enum { REDRAW_MS = 1000 };
+enum { REDRAW_MS = 1000, LONG_CLAIM_MS = 60 * 1000 };
+
+/* Only then their tasks are looked up: all else comes from small tables. */
+static bool any_claim_is_long(const struct status_view *view) {
+    for (int row = 0; row < db_rows(view->stages); row++) {
+        if (db_int64(view->stages, row, STAGE_OLDEST_MS) >= LONG_CLAIM_MS) {
+            return true;
+        }
+    }
+    return false;
+}
 
 static enum status read_view(struct db_sync *db, struct status_view *view, struct error *err) {
     struct db_param params[] = {{.data = view->pipeline}};
@@ -23,6 +33,12 @@ static enum status read_view(struct db_sync *db, struct status_view *view, struc
     if (status == STATUS_OK) {
         status = sync_run(db, NULL, sql_status_health.text, 0, NULL, &view->health, err);
     }
+    if (status == STATUS_OK && any_claim_is_long(view)) {
+        char text[16];
+        snprintf(text, sizeof text, "%d", LONG_CLAIM_MS);
+        struct db_param long_params[] = {{.data = view->pipeline}, DB_TEXT(text)};
+        status = sync_run(db, NULL, sql_status_oldest.text, 2, long_params, &view->oldest, err);
+    }
     return status;
 }
 
@@ -30,7 +46,8 @@ static void finish_view(struct status_view *view) {
     sync_result_free(view->stages);
     sync_result_free(view->nodes);
     sync_result_free(view->health);
-    view->stages = view->nodes = view->health = NULL;
+    sync_result_free(view->oldest);
+    view->stages = view->nodes = view->health = view->oldest = NULL;
 }
 
 /* Counts are read from small tables: a database that does not answer in that time is told of, not waited for. */

@@ -55,6 +55,24 @@ static void write_stages(const struct status_view *view, struct buf *out) {
     table_finish(&table);
 }
 
+static void write_oldest(const struct status_view *view, struct buf *out) {
+    const struct db_result *oldest = view->oldest;
+    for (int row = 0; oldest != NULL && row < db_rows(oldest); row++) {
+        buf_append_format(out, "%slongest in %s/%s: '", row == 0 ? "\n" : "", db_value(oldest, row, OLDEST_PIPELINE),
+                          db_value(oldest, row, OLDEST_STAGE));
+        text_show(out, db_value(oldest, row, OLDEST_KEY), 0);
+        buf_append_string(out, "', claimed ");
+        text_span(out, (double)db_int64(oldest, row, OLDEST_AGE_MS));
+        buf_append_format(out, " ago by node %s", db_value(oldest, row, OLDEST_NODE));
+        if (!db_is_null(oldest, row, OLDEST_PID)) {
+            buf_append_format(out, " (pid %s on ", db_value(oldest, row, OLDEST_PID));
+            text_show(out, db_value(oldest, row, OLDEST_HOST), 0);
+            buf_append_char(out, ')');
+        }
+        buf_append_char(out, '\n');
+    }
+}
+
 static void write_nodes(const struct status_view *view, struct buf *out) {
     static const struct table_column columns[] = {
         {"NODE", false}, {"PID", true}, {"HOST", false}, {"STATE", false}, {"UP", true}, {"CLAIMS", true},
@@ -106,6 +124,7 @@ static void write_warning(void *context, const struct status_warning *warning) {
 void status_write_text(const struct status_view *view, bool colour, struct buf *out) {
     struct text_warnings warnings = {.out = out, .colour = colour};
     write_stages(view, out);
+    write_oldest(view, out);
     write_nodes(view, out);
     status_warnings(view, write_warning, &warnings);
 }
@@ -153,6 +172,17 @@ void status_write_json(const struct status_view *view, struct buf *out) {
         json_add_bool(out, "alive", db_bool(nodes, row, NODE_ALIVE));
         json_add_bool(out, "leads", db_bool(nodes, row, NODE_LEADS));
         write_columns(out, nodes, row, NODE_CLAIMS, NODE_NOTES);
+        json_end(out, '}');
+    }
+    json_end(out, ']');
+    json_begin(out, "oldest", '[');
+    for (int row = 0; view->oldest != NULL && row < db_rows(view->oldest); row++) {
+        json_begin(out, NULL, '{');
+        json_add_text(out, "pipeline", db_value(view->oldest, row, OLDEST_PIPELINE));
+        json_add_text(out, "stage", db_value(view->oldest, row, OLDEST_STAGE));
+        json_add_text(out, "key", db_value(view->oldest, row, OLDEST_KEY));
+        write_columns(out, view->oldest, row, OLDEST_AGE_MS, OLDEST_AGE_MS);
+        json_add_text(out, "node", db_value(view->oldest, row, OLDEST_NODE));
         json_end(out, '}');
     }
     json_end(out, ']');

@@ -159,6 +159,7 @@
     X(folding_keeps_what_stats_say)                                                                \
     X(percentiles_are_near_the_truth)                                                              \
     X(a_claim_tells_how_long_a_task_was_ready)                                                     \
+    X(a_wait_of_a_year_is_stored_as_such)                                                          \
     X(each_end_has_its_time)                                                                       \
     X(a_walk_takes_small_steps_and_rests)                                                          \
     X(what_may_be_needed_is_kept)                                                                  \

@@ -255,3 +255,23 @@ bool a_claim_tells_how_long_a_task_was_ready(struct world *world) {
     EXPECT(world, waited >= 90 * 1000000 && waited < 150 * 1000000, "%" PRId64 " us", waited);
     return world_is_sound(world);
 }
+
+/* C35: the longest wait that a file can ask for, at the last attempt but one that it can ask for. */
+bool a_wait_of_a_year_is_stored_as_such(struct world *world) {
+    int64_t task = world_submit(world, "k");
+    world_sql(world, world->eye, "update pgstage.task set attempt = 9998");
+    int64_t claim = world_claim(world, NODE_ONE, STAGE_A, 1, NULL);
+    struct move move = {.task = task,
+                        .claim = claim,
+                        .ending = "delayed",
+                        .attempts = 1,
+                        .delay_ms = INT64_C(52) * 7 * 24 * 3600 * 1000,
+                        .kind = "error",
+                        .reason = "no"};
+    struct verdict verdict = world_complete(world, world->one, &move);
+    EXPECT(world, scenario_is(&verdict, "accepted"), "%s", verdict.answer);
+    EXPECT(world, world_int(world, "select count(*) from pgstage.task where attempt = 9999 and"
+                                   " due_at between now() + interval '363 days' and now() + interval '365 days'") == 1,
+           "it is not due in 52 weeks");
+    return world_is_sound(world);
+}

@@ -118,7 +118,8 @@ struct move {
     int64_t task, claim;
     int step, count, first; /* first: stage (0 ..) */
     const char *ending;
-    int attempts, crashes, rescues, delay_ms;
+    int attempts, crashes, rescues;
+    int64_t delay_ms;
     const char *kind, *reason;
     const char *output; /* JSON of every transition; NULL: none */
     int route;          /* stage (0 ..) + 1 of the ending route; 0: none; above the last: one that is not there */

@@ -169,6 +169,23 @@ Test(status, shows_stages_that_left_the_definition_while_tasks_stand_at_them) {
               "%s", run->out);
 }
 
+Test(status, names_the_task_of_a_long_claim) {
+    submit_some();
+    claim("r1");
+    struct run *run = cli("status");
+    cr_expect(!has(run->out, "longest"), "%s", run->out);
+    pg_exec(cli_url(), "update pgstage.claim_batch set begun = now() - interval '5 min'");
+    run = cli("status lib");
+    cr_expect(has(run->out, "\nlongest in lib/first: 'r1', claimed 5m"), "%s", run->out);
+    cr_expect(has(run->out, " ago by node 77 (pid 1 on elsewhere)\n"), "%s", run->out);
+    json_t *all = status_json("");
+    json_t *oldest = json_array_get(json_object_get(all, "oldest"), 0);
+    cr_expect_str_eq(json_string_value(json_object_get(oldest, "key")), "r1");
+    cr_expect_str_eq(json_string_value(json_object_get(oldest, "node")), "77");
+    cr_expect(json_integer_value(json_object_get(oldest, "age_ms")) >= 300000);
+    json_decref(all);
+}
+
 Test(status, into_a_closed_pipe_ends_quietly) {
     submit_some();
     struct run *run = shell("\"$PGSTAGE\" status | head -1");
