@@ -62,7 +62,7 @@ Test(changes, of_the_source) {
 
 Test(changes, of_the_rest) {
     expect(A "}\n", "max_steps: 5\nretention: {done: 1d, errors: none}\n" A "}\n",
-           "pipeline: max_steps 1000 -> 5, retention: done none -> 1d, errors 90d -> none");
+           "pipeline: max_steps 1000 -> 5, retention: done none -> 1d, errors 12w6d -> none");
     expect(A "}\n", A "}\nschedule: [{name: s, every: 1h, do: rerun}]\n", "schedule 's' added");
     expect(A "}\nschedule: [{name: s, every: 1h, do: rerun}]\n", A "}\n", "schedule 's' removed");
     expect(A "}\nschedule: [{name: s, every: 1h, do: rerun}]\n",
