@@ -29,10 +29,7 @@ with input as materialized (
       cross join lateral (
           select t.id, t.pipeline, t.stage, t.status, t.claim, t.step, t.version, t.claimed_version, t.wish, t.attempt,
                  t.crashes, t.rescues, t.superseded, t.ready_at, t.run_at,
-                 case when t.way_version = t.claimed_version then t.came_from end as came_from,
-                 case when t.way_version = t.claimed_version then t.came_to end as came_to,
-                 case when t.way_version = t.claimed_version then t.steps else 0 end as steps,
-                 coalesce(t.way_version = t.claimed_version and t.looped, false) as looped
+                 case when t.way_version = t.claimed_version then t.steps else 0 end as steps
             from pgstage.task t where t.id = i.task for update of t skip locked) t
 ), orders as materialized (
     select p.id as pipeline, p.revision, pgstage.stage_order(p.id, p.revision) as stages,
@@ -41,8 +38,7 @@ with input as materialized (
 ), fenced as materialized (
     select i.*, l.pipeline, l.stage as old_stage, l.step, l.version, l.claimed_version, l.wish, l.attempt as old_attempt,
            l.crashes as old_crashes, l.rescues as old_rescues, l.superseded, l.ready_at, l.run_at,
-           l.came_from, l.came_to, l.steps, l.looped, o.max_steps,
-           o.stages, array_position(o.stages, l.stage) as position,
+           l.steps, o.max_steps, o.stages, array_position(o.stages, l.stage) as position,
            i.first_step + i.count - l.step as pending, i.revision = o.revision as agreed
       from input i
       join locked l on l.id = i.task
@@ -90,11 +86,7 @@ with input as materialized (
            a.kept_rescues + case when a.whole then a.rescues else 0 end as new_rescues,
            case when a.lost_way and e.status <> 'failed' then null
                 when a.lost_way then case when a.astray then 'permanent' else 'steps' end
-                when a.whole then a.kind end as fault,
-           -- Which stage fed the one at which the row stands now, or came to rest.
-           case when a.taken > a.rests then a.stages[a.position + a.taken - 1 - a.rests] else a.came_from end as fed_by,
-           case when a.taken > a.rests and a.rests = 1 then a.stages[a.position + a.taken - 1]
-                when a.taken > a.rests then a.next_stage else a.came_to end as fed
+                when a.whole then a.kind end as fault
       from aimed a
       cross join lateral (
           select case when a.ending = 'stay' then 'stay'
@@ -133,18 +125,26 @@ with input as materialized (
            error_text = case when s.afresh then null
                              when s.fault is not null and s.lost_way
                                   then pgstage.lost_way(s.astray, s.target, s.max_steps, s.stages,
-                                       case when s.came_to = s.old_stage then s.came_from end
+                                       case when t.way_version = s.claimed_version and t.came_to = s.old_stage
+                                            then t.came_from end
                                        || s.stages[s.position : s.position + s.taken - 1] || s.next_stage)
                              when s.fault is not null then s.reason
                              when s.new_status in ('done', 'ready') then null else t.error_text end,
            end_time = case when s.new_status in ('done', 'failed', 'cancelled') then pgstage.now() end,
-           came_from = s.fed_by, came_to = s.fed, steps = s.steps + s.taken, way_version = s.claimed_version,
-           looped = s.looped or coalesce(s.last_made = 'route' and array_position(s.stages, s.next_stage)
-                                                                   < s.position + s.taken, false),
+           -- Which stage fed the one at which the row stands now, or came to rest.
+           came_from = case when s.taken > s.rests then s.stages[s.position + s.taken - 1 - s.rests]
+                            when t.way_version = s.claimed_version then t.came_from end,
+           came_to = case when s.taken > s.rests and s.rests = 1 then s.stages[s.position + s.taken - 1]
+                          when s.taken > s.rests then s.next_stage
+                          when t.way_version = s.claimed_version then t.came_to end,
+           steps = s.steps + s.taken, way_version = s.claimed_version,
+           looped = coalesce(t.looped and t.way_version = s.claimed_version
+                             or s.last_made = 'route' and array_position(s.stages, s.next_stage) < s.position + s.taken,
+                             false),
            updated = pgstage.now()
       from settled s
      where t.id = s.task and t.id = any (array(select l.id from locked l))
-    returning t.id, t.error_text
+    returning t.id, t.error_text, t.looped
 ), made as (
     insert into pgstage.output as o (task, stage, version, value)
     select s.task, s.stages[s.position + u.transition - (s.step - s.first_step)], s.claimed_version, u.value
@@ -154,8 +154,8 @@ with input as materialized (
     on conflict (task, stage, version) do update set value = excluded.value, made = pgstage.now()
 ), emptied as (
     -- A stage that runs once more in a version, and returns nothing this time.
-    delete from pgstage.output o using settled s
-     where s.looped and o.task = s.task and o.version = s.claimed_version
+    delete from pgstage.output o using written w join settled s on s.task = w.id
+     where w.looped and o.task = s.task and o.version = s.claimed_version
        and o.stage = any (s.stages[s.position : s.position + s.taken - 1])
        and not exists (select 1 from unnest($15::bigint[], $16::int[]) as u(task, transition)
                         where u.task = s.task
