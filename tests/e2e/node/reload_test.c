@@ -143,19 +143,21 @@ Test(reload, c71_a_hundred_hups_in_a_second_do_no_harm) {
 Test(reload, a_new_revision_is_taken_within_seconds) {
     write_sleepers(2, "");
     cr_assert_eq(rig_run(&rig, NULL, "apply p.yaml"), 0);
-    rig_submit(&rig, "doc", 12, "{\"do\": \"sleep\", \"ms\": 500}");
+    rig_submit(&rig, "doc", 12, "{\"do\": \"sleep\", \"ms\": 1000}");
     rig_start(&rig, 0, "--lease 5s --until-idle --log info");
     rig_await(&rig, "select count(*) from pgstage.task where status = 'running'", 2);
     write_sleepers(4, "  - name: more\n    sql: insert into ledger (key, stage, version) values (:key, 'more', :version)\n");
     cr_assert_eq(rig_run(&rig, NULL, "apply p.yaml"), 0);
+    int64_t early = rig_number(&rig, "select count(*) from pgstage.task where status = 'done'"); /* maybe before it */
     rig_await_log(&rig, 0, "stage 'work': workers 2 -> 4, stage 'more' added");
     cr_expect_eq(rig_wait(&rig, 0), 0);
     cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.task where status = 'done'"), 12);
     char *log = rig_log(&rig, 0);
     cr_expect_not_null(strstr(log, "12 documents in"), "%s", log);
     free(log);
-    cr_expect_eq(rig_number(&rig, "select count(*) from ledger where stage = 'more'"), 12);
-    expect_no_run_was_lost(24);
+    int64_t more = rig_number(&rig, "select count(*) from ledger where stage = 'more'");
+    cr_expect(more > 0 && more >= 12 - early && more <= 12, "%lld went through the new stage", (long long)more);
+    expect_no_run_was_lost(12 + (int)more);
 }
 
 /* At any moment of it: reading, starting, taking over, draining. */
