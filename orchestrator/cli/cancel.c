@@ -9,7 +9,7 @@ static enum exit_status run_cancel(const struct args *args) {
         .done = "cancelled",
         .statuses = statuses,
         .every_key = true,
-        .otherwise = "it is at its end; a period of its own, if it had one, is over",
+        .otherwise = "it is at its end",
     };
     return action_run(args, &action);
 }

@@ -387,18 +387,19 @@ bool a_rerun_that_goes_on_overlaps(struct world *world) {
 }
 
 bool a_scan_is_asked_for(struct world *world) {
+    enum { SCHEDULE_MS = 5, SCAN = 6 };
     at(world, "10:00:00");
     set(world, NAMED("s") EVERY "\"action\": {\"do\": \"scan\"}, " RULES("skip", "once") "}");
     char stages[24];
     snprintf(stages, sizeof stages, "{%d}", world->stages[STAGE_A]);
     const struct db_result *before =
         world_call(world, world->eye, &sql_pipelines_state, 2, stages, "f");
-    EXPECT(world, before != NULL && db_int64(before, 0, 4) == 600000 && db_int64(before, 0, 5) == 0,
-           "at 10:00 the wait is %s", before == NULL ? "" : db_value(before, 0, 4));
+    EXPECT(world, before != NULL && db_int64(before, 0, SCHEDULE_MS) == 600000 && db_int64(before, 0, SCAN) == 0,
+           "at 10:00 the wait is %s", before == NULL ? "" : db_value(before, 0, SCHEDULE_MS));
     fire_at(world, "10:10:00");
     const struct db_result *after = world_call(world, world->eye, &sql_pipelines_state, 2, stages, "f");
-    EXPECT(world, after != NULL && db_int64(after, 0, 5) == INT64_C(1925028600000000),
-           "the scan is %s", after == NULL ? "" : db_value(after, 0, 5));
+    EXPECT(world, after != NULL && db_int64(after, 0, SCAN) == INT64_C(1925028600000000),
+           "the scan is %s", after == NULL ? "" : db_value(after, 0, SCAN));
     return world_is_sound(world);
 }
 

@@ -98,7 +98,7 @@ Test(lines, a_bad_one_is_named) {
         {"{\"key\": \"a\", \"paylod\": 1}", "l:2: unknown field 'paylod'; did you mean 'payload'?"},
         {"{\"key\": \"a\", \"Priority\": 1}", "l:2: unknown field 'Priority'; did you mean 'priority'?"},
         {"{\"key\": \"a\", \"whatsoever\": 1}",
-         "l:2: unknown field 'whatsoever'; a line has key, payload, updated_at, priority and run_at"},
+         "l:2: unknown field 'whatsoever'; a line has key, payload, updated_at, priority, run_at and every"},
         {"{\"key\": \"a\\u0000\"}", "l:2:17: \\u0000 cannot be stored: text in PostgreSQL has no NUL"},
         {"{\"key\": \"a\", \"payload\": \"\\udc00\"}",
          "l:2:32: half of a surrogate pair stands alone: it is not text"},
