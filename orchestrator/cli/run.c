@@ -44,6 +44,7 @@ struct run_state {
     struct reload_source reload;
     struct session session;
     char worker[PATH_MAX];
+    char **labels; /* owned */
     struct node_options options;
     struct progress *progress;
 };
@@ -98,7 +99,7 @@ static bool serves_something(const struct args *args, struct run_state *state) {
         usage_error(args, "no stage is named '%.*s'", (int)length, unknown);
         return false;
     }
-    if (serving_settle(args, state->set.definitions, state->set.count) > 0) {
+    if (serving_settle(args, state->set.definitions, state->set.count) > 0 || state->options.schedules_only) {
         return true;
     }
     struct buf missing;
@@ -156,15 +157,17 @@ static enum exit_status read_options(const struct args *args, struct run_state *
     if (!serving_check(args)) {
         return EXIT_WRONG;
     }
+    options->labels = (const char *const *)(state->labels = serving_labels(args));
     if (options->lease_ms < 300) {
         return usage_error(args, "--lease wants at least 300ms");
     }
     options->until_idle = args_has(args, "until-idle");
     options->no_schedules = args_has(args, "no-schedules");
     options->schedules_only = args_has(args, "schedules-only");
-    if (options->schedules_only && (options->no_schedules || options->until_idle || args_has(args, "stage"))) {
-        return usage_error(args, "--schedules-only runs no stages: it goes with none of --no-schedules, --until-idle and "
-                                 "--stage");
+    if (options->schedules_only && (options->no_schedules || options->until_idle || args_has(args, "stage") ||
+                                    args_has(args, "only"))) {
+        return usage_error(args, "--schedules-only runs no stages: it goes with none of --no-schedules, --until-idle, --stage "
+                                 "and --only");
     }
     enum log_level level = options->until_idle && isatty(STDERR_FILENO) ? LOG_WARN : LOG_INFO;
     const char *name = args_get(args, "log");
@@ -293,6 +296,7 @@ static enum exit_status run_run(const struct args *args) {
         session_close(&state.session);
     }
     definition_set_finish(&state.set);
+    serving_labels_free(state.labels);
     free(state.named);
     return status;
 }

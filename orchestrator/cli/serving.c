@@ -102,6 +102,25 @@ static bool has_label(const struct args *args, const char *label) {
     return false;
 }
 
+char **serving_labels(const struct args *args) {
+    struct entry entry;
+    size_t count = 0;
+    char **labels = mem_alloc(sizeof *labels);
+    for (struct entries all = {args, "label", 0, NULL}; next_entry(&all, &entry);) {
+        labels = mem_resize(labels, count + 2, sizeof *labels);
+        labels[count++] = mem_copy_bytes(entry.text, entry.length);
+        labels[count] = NULL;
+    }
+    return labels;
+}
+
+void serving_labels_free(char **labels) {
+    for (int i = 0; labels != NULL && labels[i] != NULL; i++) {
+        free(labels[i]);
+    }
+    free(labels);
+}
+
 static bool is_wanted(const struct args *args, const struct pipeline_def *def, const struct stage_def *stage) {
     struct entry entry;
     bool any = false;

@@ -9,6 +9,9 @@
 
 /* Whether the options are well-formed; a mistake is printed. */
 bool serving_check(const struct args *args);
+/* The labels of this process, NULL-terminated; free() the list and what is in it with serving_labels_free. */
+char **serving_labels(const struct args *args);
+void serving_labels_free(char **labels);
 /* Sets workers and `elsewhere` of all stages. Returns how many stages are served. */
 int serving_settle(const struct args *args, struct definition *definitions, int count);
 /* The first name in the options that no stage has; NULL: none. Borrowed from the arguments; *length of it. */

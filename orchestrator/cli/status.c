@@ -33,6 +33,9 @@ static enum status read_view(struct db_sync *db, struct status_view *view, struc
     if (status == STATUS_OK) {
         status = sync_run(db, NULL, sql_status_health.text, 0, NULL, &view->health, err);
     }
+    if (status == STATUS_OK) {
+        status = sync_run(db, NULL, sql_status_schedules.text, 1, params, &view->schedules, err);
+    }
     if (status == STATUS_OK && any_claim_is_long(view)) {
         char text[16];
         snprintf(text, sizeof text, "%d", LONG_CLAIM_MS);
@@ -47,6 +50,8 @@ static void finish_view(struct status_view *view) {
     sync_result_free(view->nodes);
     sync_result_free(view->health);
     sync_result_free(view->oldest);
+    sync_result_free(view->schedules);
+    view->schedules = NULL;
     view->stages = view->nodes = view->health = view->oldest = NULL;
 }
 

@@ -9,10 +9,12 @@
 struct status_view {
     const char *pipeline; /* only this one; NULL: all. Borrowed */
     struct db_result *stages, *nodes, *health;
+    struct db_result *schedules; /* those that need a person; NULL: none */
     struct db_result *oldest; /* claims that are older than a minute; NULL: there is none */
 };
 
-/* Columns of sql/statements/status.sql, status_nodes.sql, status_oldest.sql and status_health.sql. */
+/* Columns of sql/statements/status.sql, status_nodes.sql, status_oldest.sql, status_schedules.sql and
+ * status_health.sql. */
 enum {
     STAGE_PIPELINE,
     STAGE_NAME,
@@ -33,6 +35,7 @@ enum {
 };
 enum { NODE_ID, NODE_HOST, NODE_PID, NODE_STARTED, NODE_UP_MS, NODE_ALIVE, NODE_LEADS, NODE_CLAIMS, NODE_NOTES };
 enum { OLDEST_PIPELINE, OLDEST_STAGE, OLDEST_KEY, OLDEST_AGE_MS, OLDEST_NODE, OLDEST_PID, OLDEST_HOST };
+enum { SCHEDULE_PIPELINE, SCHEDULE_NAME, SCHEDULE_TICK, SCHEDULE_ERROR, SCHEDULE_OVERDUE_MS };
 enum { HEALTH_DELTAS, HEALTH_HOLDER_PID, HEALTH_HOLDER_MS };
 
 /* Something that a person should know. Borrowed for the call; pipeline and stage NULL: it is about no single one. */

@@ -102,6 +102,23 @@ static void warn_of_notes(const struct giving *giving, int node) {
     }
 }
 
+static void warn_of_schedules(const struct giving *giving) {
+    const struct db_result *schedules = giving->view->schedules;
+    for (int row = 0; schedules != NULL && row < db_rows(schedules); row++) {
+        const char *pipeline = db_value(schedules, row, SCHEDULE_PIPELINE);
+        const char *name = db_value(schedules, row, SCHEDULE_NAME);
+        char span[48];
+        if (!db_is_null(schedules, row, SCHEDULE_TICK)) {
+            give(giving, pipeline, NULL, "schedule '%s': its tick of %s could not be fired: %s", name,
+                 db_value(schedules, row, SCHEDULE_TICK), db_value(schedules, row, SCHEDULE_ERROR));
+        } else {
+            give(giving, pipeline, NULL,
+                 "schedule '%s' is overdue by %s: no living node may fire it (one without --no-schedules, with its labels)",
+                 name, units_format_duration(db_int64(schedules, row, SCHEDULE_OVERDUE_MS) / 1000 * 1000, span, sizeof span));
+        }
+    }
+}
+
 static void warn_of_health(const struct giving *giving) {
     const struct db_result *health = giving->view->health;
     int64_t deltas = db_int64(health, 0, HEALTH_DELTAS), holder_ms = db_int64(health, 0, HEALTH_HOLDER_MS);
@@ -138,6 +155,7 @@ void status_warnings(const struct status_view *view, void (*each)(void *context,
             warn_of_notes(&giving, i);
         }
     }
+    warn_of_schedules(&giving);
     warn_of_health(&giving);
     for (int i = 0; i < nodes; i++) {
         json_decref(giving.notes[i]);

@@ -95,6 +95,7 @@ struct schedule_def {
     const char *missed;       /* skip, once or all; default once */
     int64_t jitter_ms;        /* default 0 */
     int64_t timeout_ms;       /* SCHEDULE_SUBMIT; 0: none, the default */
+    const char *const *requires; /* labels that a node must have to fire it, NULL-terminated; NULL: none */
 };
 
 struct pipeline_def {

@@ -196,6 +196,10 @@ const struct config_key config_keys[] = {
     {.name = "timeout", .levels = LEVEL_SCHEDULE, .type = TYPE_DURATION, .fallback = "none",
      FIELD(schedule_def, timeout_ms), .low = SECOND_MS, .high = YEAR_MS, .none_allowed = true,
      .description = "A task that was submitted and has not ended so long after is cancelled."},
+    {.name = "requires", .levels = LEVEL_SCHEDULE, .type = TYPE_LABELS, .low = 1, .high = 20,
+     FIELD(schedule_def, requires),
+     .description = "Labels, one or a list: only nodes that were started with all of them "
+                    "(pgstage run --label NAME) fire the schedule."},
     {.name = "submit", .levels = LEVEL_DO, .type = TYPE_MAPPING, .inner = LEVEL_SUBMIT,
      .description = "Submits a document."},
     {.name = "rerun", .levels = LEVEL_DO, .type = TYPE_MAPPING, .inner = LEVEL_RERUN,

@@ -9,15 +9,20 @@
 /* What complete.sql takes when it is not said. */
 enum { MAX_STEPS_DEFAULT = 1000 };
 
+/* NULL: none. */
+static json_t *of_labels(const char *const *labels) {
+    json_t *all = NULL;
+    for (int i = 0; labels != NULL && labels[i] != NULL; i++) {
+        all = all == NULL ? json_array() : all;
+        REQUIRE(json_array_append_new(all, json_string(labels[i])) == 0);
+    }
+    return all;
+}
+
 /* NULL: nothing to say. */
 static json_t *of_stage(const struct stage_def *stage) {
-    json_t *requires = NULL;
-    for (int i = 0; stage->requires != NULL && stage->requires[i] != NULL; i++) {
-        requires = requires == NULL ? json_array() : requires;
-        REQUIRE(json_array_append_new(requires, json_string(stage->requires[i])) == 0);
-    }
     json_t *limit = stage->max_running > 0 ? json_integer(stage->max_running) : NULL;
-    json_t *settings = json_pack("{s:o*, s:o*, s:s*}", "max_running", limit, "requires", requires, "renamed_from",
+    json_t *settings = json_pack("{s:o*, s:o*, s:s*}", "max_running", limit, "requires", of_labels(stage->requires), "renamed_from",
                                  stage->renamed_from);
     REQUIRE(settings != NULL);
     if (json_object_size(settings) == 0) {
@@ -79,9 +84,10 @@ static json_t *of_action(const struct schedule_def *schedule) {
 
 static json_t *of_schedule(const struct schedule_def *schedule) {
     char duration[48];
-    json_t *one = json_pack("{s:s, s:o, s:s, s:s, s:I, s:I}", "name", schedule->name, "action", of_action(schedule),
+    json_t *one = json_pack("{s:s, s:o, s:s, s:s, s:I, s:I, s:o*}", "name", schedule->name, "action", of_action(schedule),
                             "overlap", schedule->overlap, "missed", schedule->missed, "jitter_ms",
-                            (json_int_t)schedule->jitter_ms, "timeout_ms", (json_int_t)schedule->timeout_ms);
+                            (json_int_t)schedule->jitter_ms, "timeout_ms", (json_int_t)schedule->timeout_ms,
+                            "requires", of_labels(schedule->requires));
     REQUIRE(one != NULL);
     json_t *times = NULL;
     if (schedule->every_ms > 0) {

@@ -8,7 +8,7 @@
  *     "requires": [LABEL, ...]     for status: which nodes could serve it
  *     "renamed_from": NAME         for pgstage.register
  *   "schedules": [{"name", "spec", "every_ms" or "cron" and "zone", "action", "overlap", "missed", "jitter_ms",
- *                  "timeout_ms"}], see pgstage.set_schedules
+ *                  "timeout_ms", "requires": [LABEL, ...]}], see pgstage.set_schedules
  * Thread rule: any thread; pure.
  */
 #ifndef CONFIG_SETTINGS_H

@@ -308,6 +308,7 @@ static enum status create_parts(struct node *node, struct error *err) {
         .url = node->options.url,
         .watch_url = node->options.listen_url,
         .pooled = node->options.pooled,
+        .labels = node->options.labels,
         .lane_count = lanes_wanted(node),
         .clock = &node->clock,
         .random = &node->random,

@@ -48,6 +48,7 @@ struct node_options {
     const struct node_pipeline *pipelines;
     const char *worker_program; /* absolute path of pgstage-worker */
     const char *lock_folder;    /* where the lock file of this process goes */
+    const char *const *labels;  /* of this process, NULL-terminated; NULL: none */
     int64_t lease_ms;           /* 30 s */
     int64_t drain_ms;           /* after that long a drain becomes a kill; 0: never */
     bool no_schedules;          /* fires none */

@@ -146,9 +146,10 @@ enum status duties_watch(void *context, int stage_count, const int *stages, bool
         params[1] = script_int(script, busy_ms);
     }
     states->states_at = script->count;
-    struct db_param *params = script_add(script, &sql_pipelines_state, 2);
+    struct db_param *params = script_add(script, &sql_pipelines_state, 3);
     params[0] = script_ints(script, stages, stage_count);
     params[1] = DB_TEXT(count_open ? "t" : "f");
+    params[2] = DB_TEXT(queue->labels);
     enum status code = channel_post(&queue->watch, &states->call, err);
     if (code == STATUS_OK) {
         states->active = true;
@@ -184,9 +185,10 @@ enum status duties_fire(void *context, int pipeline_count, const int *pipelines,
     script->transaction = true;
     struct db_param *params = script_add(script, &sql_lock_pipelines, 1);
     params[0] = script_ints(script, pipelines, pipeline_count);
-    params = script_add(script, &sql_fire_schedules, 2);
+    params = script_add(script, &sql_fire_schedules, 3);
     params[0] = script_ints(script, pipelines, pipeline_count);
     params[1] = script_int(script, at_most);
+    params[2] = DB_TEXT(queue->labels);
     enum status code = channel_post(&queue->duty, &fire->call, err);
     if (code == STATUS_OK) {
         fire->active = true;

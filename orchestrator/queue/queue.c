@@ -2,6 +2,7 @@
 #include "queue/queue.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "db/array.h"
@@ -135,6 +136,7 @@ static void queue_free(struct queue *queue) {
     free(queue->lanes);
     free(queue->url);
     free(queue->watch_url);
+    free(queue->labels);
     free(queue);
 }
 
@@ -173,6 +175,19 @@ void queue_close(struct queue *queue, void (*closed)(void *context), void *conte
 
 /* ---- the beginning ---- */
 
+static char *write_labels(const char *const *labels) {
+    struct buf text;
+    buf_init(&text, SIZE_MAX);
+    array_begin(&text);
+    for (int i = 0; labels != NULL && labels[i] != NULL; i++) {
+        array_add_text(&text, labels[i], strlen(labels[i]));
+    }
+    array_end(&text);
+    char *literal = buf_take(&text);
+    buf_finish(&text);
+    return literal;
+}
+
 static struct queue *allocate(uv_loop_t *loop, const struct queue_options *options,
                               const struct store_events *events) {
     struct queue *queue = mem_alloc(sizeof *queue);
@@ -180,6 +195,7 @@ static struct queue *allocate(uv_loop_t *loop, const struct queue_options *optio
     list_init(&queue->channels);
     queue->url = mem_copy_string(options->url);
     queue->watch_url = mem_copy_string(options->watch_url);
+    queue->labels = write_labels(options->labels);
     queue->pooled = options->pooled;
     queue->request_timeout_ms =
         options->request_timeout_ms > 0 ? options->request_timeout_ms : REQUEST_TIMEOUT_MS;

@@ -31,6 +31,7 @@ struct queue_options {
     const char *url;       /* conninfo or URI; "" takes libpq's environment */
     const char *watch_url; /* of the watch connection; never a pooler. NULL: `url` */
     bool pooled; /* `url` leads to a pooler in transaction mode: without a watch_url nothing listens, and nodes poll */
+    const char *const *labels; /* of the node, NULL-terminated; NULL: none */
     int lane_count;        /* effect connections at most */
     int64_t request_timeout_ms; /* an unanswered request takes its connection down; 0: 30 s.
                                    Effects: see store.h */

@@ -89,6 +89,7 @@ struct peers_call {
 struct queue {
     uv_loop_t *loop;
     char *url, *watch_url; /* watch_url NULL: the same */
+    char *labels;          /* of the node, as an array literal */
     bool pooled;
     int64_t request_timeout_ms, connect_timeout_ms;
     struct clock_ops clock;

@@ -144,6 +144,7 @@ create table pgstage.schedule (
     missed       text not null check (missed in ('skip', 'once', 'all')),
     jitter_ms    bigint not null default 0,
     timeout_ms   bigint not null default 0,  -- 0: none
+    requires     text[] not null default '{}', -- labels that a node must have to fire it
     paused       boolean not null default false,
     anchor       timestamptz not null,       -- when it was registered with this period: survives deploys
     next_tick    timestamptz,                -- the first that was not judged; null: none will come
@@ -391,8 +392,10 @@ end
 $$;
 
 -- Looks at the schedules of some pipelines that are due. Any node may, at any time: a schedule that another one looks at
--- is passed by, and each tick is judged once. Returns how many were looked at, and in how many ms the next is due (null: none).
-create function pgstage.fire_schedules(pipelines int[], at_most int, out looked int, out wait_ms bigint) language plpgsql
+-- is passed by, and each tick is judged once. labels: those of the node. Returns how many were looked at, and in how many ms the next
+-- is due (null: none).
+create function pgstage.fire_schedules(pipelines int[], at_most int, labels text[] default '{}', out looked int,
+                                       out wait_ms bigint) language plpgsql
 as $$
 declare
     instant timestamptz := pgstage.now();
@@ -401,7 +404,8 @@ begin
     looked := 0;
     for s in
         select * from pgstage.schedule c
-         where c.look_at <= instant and c.pipeline = any(pipelines) order by c.look_at, c.id limit at_most
+         where c.look_at <= instant and c.pipeline = any(pipelines) and c.requires <@ labels
+         order by c.look_at, c.id limit at_most
            for update skip locked
     loop
         perform pgstage.schedule_cancel(s, instant);
@@ -418,8 +422,8 @@ begin
         perform pgstage.schedule_rest(s.id);
         looked := looked + 1;
     end loop;
-    select greatest(ceil(extract(epoch from min(c.look_at) - instant) * 1000), 0) into wait_ms
-      from pgstage.schedule c where c.pipeline = any(pipelines);
+    select ceil(extract(epoch from min(greatest(c.look_at, instant)) - instant) * 1000) into wait_ms
+      from pgstage.schedule c where c.look_at is not null and c.pipeline = any(pipelines) and c.requires <@ labels;
 end
 $$;
 
@@ -444,14 +448,16 @@ begin
        and not exists (select 1 from jsonb_array_elements(schedules) w where w ->> 'name' = c.name);
     for wanted in select w from jsonb_array_elements(schedules) w order by w ->> 'name' loop
         insert into pgstage.schedule as c (pipeline, name, spec, every_ms, cron, zone, action, overlap, missed, jitter_ms,
-                                           timeout_ms, anchor)
+                                           timeout_ms, requires, anchor)
         values (set_schedules.pipeline, wanted ->> 'name', wanted ->> 'spec', (wanted ->> 'every_ms')::bigint,
                 wanted -> 'cron', wanted ->> 'zone', wanted -> 'action', wanted ->> 'overlap', wanted ->> 'missed',
-                coalesce((wanted ->> 'jitter_ms')::bigint, 0), coalesce((wanted ->> 'timeout_ms')::bigint, 0), instant)
+                coalesce((wanted ->> 'jitter_ms')::bigint, 0), coalesce((wanted ->> 'timeout_ms')::bigint, 0),
+                array(select jsonb_array_elements_text(wanted -> 'requires')), instant)
         on conflict on constraint schedule_pipeline_name_key do update
            set spec = excluded.spec, every_ms = excluded.every_ms, cron = excluded.cron, zone = excluded.zone,
                action = excluded.action, overlap = excluded.overlap, missed = excluded.missed,
                jitter_ms = excluded.jitter_ms, timeout_ms = excluded.timeout_ms,
+               requires = excluded.requires,
                anchor = case when c.every_ms is not distinct from excluded.every_ms then c.anchor else excluded.anchor end,
                next_tick = case when (c.every_ms, c.cron, c.zone)
                                      is not distinct from (excluded.every_ms, excluded.cron, excluded.zone)
@@ -603,4 +609,12 @@ begin
     delete from pgstage.periodic p where p.task = any(ids);
     return touched;
 end
+$$;
+
+-- A task that is to run again by itself is kept as well.
+create or replace function pgstage.may_forget(t pgstage.task) returns boolean language sql stable parallel safe
+as $$
+    select t.status in ('done', 'failed', 'cancelled') and t.goal = 'present' and t.wish is null
+           and (t.status <> 'done' or t.done_version = t.version)
+           and not exists (select 1 from pgstage.periodic p where p.task = t.id)
 $$;

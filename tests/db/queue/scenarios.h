@@ -116,6 +116,9 @@
     X(a_rerun_that_goes_on_overlaps)                                                               \
     X(a_scan_is_asked_for)                                                                         \
     X(a_schedule_is_fired_by_hand)                                                                 \
+    X(a_schedule_is_fired_where_its_labels_are)                                                    \
+    X(a_schedule_that_rests_wakes_nobody)                                                          \
+    X(a_task_with_a_period_is_not_forgotten)                                                       \
     X(a_period_runs_a_task_again)                                                                  \
     X(a_period_marks_what_runs_and_goes_on_after_a_failure)                                        \
     X(a_cancel_ends_a_period)                                                                      \

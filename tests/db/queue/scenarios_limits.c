@@ -223,10 +223,10 @@ bool settings_make_limits_hold(struct world *world) {
                world_int(world, "select count(*) from pgstage.pipeline where max_steps is not null") == 0,
            "they still hold");
     const struct db_result *states =
-        world_call(world, world->one, &sql_pipelines_state, 2, "{1}", "f");
+        world_call(world, world->one, &sql_pipelines_state, 3, "{1}", "f", "{}");
     EXPECT(world, states != NULL && db_rows(states) == 1 && !db_bool(states, 0, 4), "a state says so");
     limit(world, 1);
-    states = world_call(world, world->one, &sql_pipelines_state, 2, "{1}", "f");
+    states = world_call(world, world->one, &sql_pipelines_state, 3, "{1}", "f", "{}");
     EXPECT(world, states != NULL && db_rows(states) == 1 && db_bool(states, 0, 4), "no state says so");
     return world_is_sound(world);
 }

@@ -107,3 +107,15 @@ bool a_period_runs_once_with_two_leaders(struct world *world) {
     EXPECT(world, run_at(world, "11:00:00") == 0 && world_row(world, task).version == 2, "twice");
     return world_is_sound(world);
 }
+
+bool a_task_with_a_period_is_not_forgotten(struct world *world) {
+    const char *forget = "select pgstage.forget_tasks(array(select id from pgstage.task), 'done', 60000)";
+    world_submit(world, "k");
+    world_rest(world);
+    every(world, "k", "3600000");
+    world_sql(world, world->eye, "update pgstage.task set end_time = end_time - interval '2 minutes'");
+    EXPECT(world, world_int(world, "%s", forget) == 0, "it is gone, and its next time with it");
+    every(world, "k", "0");
+    EXPECT(world, world_int(world, "%s", forget) == 1, "it is kept for good");
+    return world_is_sound(world);
+}

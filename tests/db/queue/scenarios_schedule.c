@@ -393,13 +393,54 @@ bool a_scan_is_asked_for(struct world *world) {
     char stages[24];
     snprintf(stages, sizeof stages, "{%d}", world->stages[STAGE_A]);
     const struct db_result *before =
-        world_call(world, world->eye, &sql_pipelines_state, 2, stages, "f");
+        world_call(world, world->eye, &sql_pipelines_state, 3, stages, "f", "{}");
     EXPECT(world, before != NULL && db_int64(before, 0, SCHEDULE_MS) == 600000 && db_int64(before, 0, SCAN) == 0,
            "at 10:00 the wait is %s", before == NULL ? "" : db_value(before, 0, SCHEDULE_MS));
     fire_at(world, "10:10:00");
-    const struct db_result *after = world_call(world, world->eye, &sql_pipelines_state, 2, stages, "f");
+    const struct db_result *after = world_call(world, world->eye, &sql_pipelines_state, 3, stages, "f", "{}");
     EXPECT(world, after != NULL && db_int64(after, 0, SCAN) == INT64_C(1925028600000000),
            "the scan is %s", after == NULL ? "" : db_value(after, 0, SCAN));
+    return world_is_sound(world);
+}
+
+static int64_t fire_with(struct world *world, const char *labels) {
+    return world_int(world, "select looked from pgstage.fire_schedules(array[%d], 20, '%s')", world->pipeline, labels);
+}
+
+/* Other nodes neither fire it nor wake for it. */
+bool a_schedule_is_fired_where_its_labels_are(struct world *world) {
+    enum { SCHEDULE_MS = 5 };
+    set_every(world, "\"requires\": [\"cron\", \"eu\"], " RULES("skip", "once"));
+    at(world, "10:10:00");
+    char stages[24];
+    snprintf(stages, sizeof stages, "{%d}", world->stages[STAGE_A]);
+    const struct db_result *without = world_call(world, world->eye, &sql_pipelines_state, 3, stages, "f", "{eu}");
+    EXPECT(world, without != NULL && db_is_null(without, 0, SCHEDULE_MS), "a node without the label waits for it");
+    EXPECT(world, world_int(world, "select count(*) from pgstage.fire_schedules(array[%d], 20, '{eu}') where wait_ms is null",
+                            world->pipeline) == 1,
+           "it waits for it after a look");
+    EXPECT(world, fire_with(world, "{}") == 0 && fire_with(world, "{cron}") == 0 && tasks(world) == 0, "it fired");
+    const struct db_result *with = world_call(world, world->eye, &sql_pipelines_state, 3, stages, "f", "{x,eu,cron}");
+    EXPECT(world, with != NULL && !db_is_null(with, 0, SCHEDULE_MS), "nobody waits for it");
+    EXPECT(world, fire_with(world, "{x,eu,cron}") == 1 && tasks(world) == 1, "it did not fire");
+    return world_is_sound(world);
+}
+
+/* A node that has none, or none that is to fire, is told of no time. */
+bool a_schedule_that_rests_wakes_nobody(struct world *world) {
+    enum { SCHEDULE_MS = 5 };
+    char stages[24];
+    snprintf(stages, sizeof stages, "{%d}", world->stages[STAGE_A]);
+    for (int paused = 0; paused < 2; paused++) {
+        const struct db_result *state = world_call(world, world->eye, &sql_pipelines_state, 3, stages, "f", "{}");
+        EXPECT(world, state != NULL && db_is_null(state, 0, SCHEDULE_MS), "a time with %s", paused ? "a pause" : "none");
+        EXPECT(world, world_int(world, "select count(*) from pgstage.fire_schedules(array[%d], 20) where wait_ms is null",
+                                world->pipeline) == 1,
+               "a time after a look");
+        set_every(world, RULES("skip", "once"));
+        world_sql(world, world->eye, "select pgstage.pause_schedule('p', 's', true)");
+        at(world, "10:30:00");
+    }
     return world_is_sound(world);
 }
 

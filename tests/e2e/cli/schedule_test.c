@@ -72,3 +72,18 @@ Test(schedule, a_task_has_a_period_of_its_own) {
     run = cli("submit cron --from lines");
     cr_expect(has(run->err, "lines:1: every wants a duration"), "%s", run->err);
 }
+
+/* A tick that cannot be fired, and one that nobody fires, are told to whoever looks. */
+Test(schedule, status_warns_of_what_does_not_fire) {
+    cr_expect(!has(cli("status cron")->out, "schedule '"));
+    free(text("update pgstage.schedule set next_at = next_at - interval '1 year' where name = 'again' returning 1"));
+    struct run *run = cli("status cron");
+    cr_expect(has(run->out, "schedule 'again' is overdue by 52w"), "%s", run->out);
+    free(text("insert into pgstage.schedule_fire (schedule, tick, outcome, error_text)"
+              " select id, '2031-01-01 00:00+00', 'failed', 'no such thing' from pgstage.schedule where name = 'sweep' returning 1"));
+    run = cli("status cron --json");
+    cr_expect(has(run->out, "schedule 'sweep': its tick of 2031-01-01T00:00:00+00:00 could not be fired: no such thing"), "%s",
+              run->out);
+    cli("schedule pause cron again");
+    cr_expect(!has(cli("status cron")->out, "overdue"));
+}

@@ -56,6 +56,17 @@ Test(schedule, c56_one_node_fires_and_another_runs) {
     cr_expect_eq(rig_wait(&rig, 1), 0);
 }
 
+/* The node without the label has the time to fire several times, and does not. */
+Test(schedule, fires_where_its_labels_are) {
+    write_pipeline("{name: s, every: 1s, requires: cron, overlap: allow, do: {submit: {key: 'k/{tick}'}}},"
+                   " {name: other, every: 1s, overlap: allow, do: {submit: {key: 'o/{tick}'}}}", "select 1");
+    rig_start(&rig, 0, "");
+    rig_await(&rig, "select (count(*) > 2)::int from pgstage.task where key like 'o/%'", 1);
+    cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.task where key like 'k/%'"), 0);
+    rig_start(&rig, 1, "--label cron --schedules-only");
+    rig_await(&rig, "select (count(*) > 0)::int from pgstage.task where key like 'k/%'", 1);
+}
+
 /* Three nodes, of which two die or stand still: no tick is left out, none comes twice, and nobody asks in a hurry. */
 Test(schedule, c10_each_tick_once_while_nodes_die) {
     write_pipeline(SECONDLY, "select 1");
