@@ -85,7 +85,10 @@ void rig_start_like(struct rig *rig, const struct rig_setup *setup) {
                                      CHANNEL_FD);
     posix_spawnattr_t attributes;
     posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
+    sigset_t all; /* as libuv does it: a test may itself be run with signals ignored */
+    sigfillset(&all);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGDEF);
     char parent[24];
     snprintf(parent, sizeof parent, "%ld", (long)getpid());
     char *argv[] = {"pgstage-worker", setup->parent == NULL ? parent : (char *)setup->parent, NULL};
