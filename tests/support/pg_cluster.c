@@ -202,7 +202,9 @@ static const char keeper_script[] =
 static void start_keeper(struct pg_cluster *cluster) {
     static const char *const settings[] = {"listen_addresses=",    "fsync=off",
                                            "full_page_writes=off", "max_connections=200",
-                                           "shared_buffers=64MB",  "log_min_messages=warning"};
+                                           "shared_buffers=64MB",  "log_min_messages=warning",
+                                           /* A worker a database and minute, of which there are hundreds. */
+                                           "autovacuum=off"};
     struct words words = {0};
     add_word(&words, "sh");
     add_word(&words, "-c");
