@@ -123,7 +123,7 @@ static void on_end(void *context, const struct store_done_answer *answer) {
     struct node *node = context;
     node->duties.end_in_flight = false;
     if (answer->code != STATUS_OK) {
-        node->process->result->unclean = true;
+        node_left_claims(node);
     }
     node->lease.state = LEASE_NONE;
     node_changed(node);

@@ -152,6 +152,15 @@ static void finish_handles(struct node *node) {
     close_group_end(&node->closing);
 }
 
+/* What it held under its lease is for others to rescue. Of a node that a reload replaced, that is over and told when the
+ * process ends: it says nothing of how that ends. */
+void node_left_claims(struct node *node) {
+    log_event(LOG_WARN, "node.unclean", "node=%lld", (long long)node->lease.node);
+    if (node->process->stopping) {
+        node->process->result->unclean = true;
+    }
+}
+
 static void stop_turn(struct node *node, int64_t now, int64_t *next_ms) {
     if (node->state == NODE_DRAINING) {
         if (node->kill_at_ms != 0 && now >= node->kill_at_ms) {
@@ -172,7 +181,7 @@ static void stop_turn(struct node *node, int64_t now, int64_t *next_ms) {
                 node->state = NODE_ENDING;
                 node->give_up_ms = now + KILL_GIVE_UP_MS;
             } else {
-                node->process->result->unclean = true;
+                node_left_claims(node);
                 close_everything(node);
             }
         } else if (node->lease.state == LEASE_NONE) {
@@ -182,14 +191,16 @@ static void stop_turn(struct node *node, int64_t now, int64_t *next_ms) {
             }
             bool over = node->lease.dead_count == 0;
             if (over || now >= node->give_up_ms) {
-                node->process->result->unclean = node->process->result->unclean || !over; /* what was held under the lease is for others to rescue */
+                if (!over) {
+                    node_left_claims(node);
+                }
                 close_everything(node);
             } else {
                 lease_end_dead(node, now, next_ms);
                 sooner(next_ms, node->give_up_ms);
             }
         } else if (node->give_up_ms != 0 && now >= node->give_up_ms) {
-            node->process->result->unclean = true;
+            node_left_claims(node);
             close_everything(node);
         } else if (node->give_up_ms != 0) {
             sooner(next_ms, node->give_up_ms);
@@ -198,7 +209,7 @@ static void stop_turn(struct node *node, int64_t now, int64_t *next_ms) {
         if (!node->duties.end_in_flight) {
             close_everything(node);
         } else if (now >= node->give_up_ms) {
-            node->process->result->unclean = true;
+            node_left_claims(node);
             close_everything(node);
         } else {
             sooner(next_ms, node->give_up_ms);

@@ -163,6 +163,7 @@ void node_changed(void *node); /* a turn soon */
 int64_t node_now(const struct node *node);
 void node_stop(struct node *node, const char *why); /* as the first signal */
 void node_kill(struct node *node);                  /* as the second */
+void node_left_claims(struct node *node);           /* it ends without having given back what it holds */
 void node_retire(struct node *node);                /* its successor is up: drains, however long that takes */
 
 /* process.c */

@@ -7,6 +7,7 @@
 
 #include "rig.h"
 #include "support/pg.h"
+#include "support/proxy.h"
 
 static struct rig rig;
 
@@ -284,4 +285,31 @@ Test(reload, only_these_stages_are_run_until_they_are_idle) {
     cr_expect_eq(rig_run(&rig, NULL, "run p.yaml --until-idle"), 0);
     cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.task where status = 'done'"), 4);
     expect_no_run_was_lost(12);
+}
+
+/* The database goes away while the old node drains: it ends without having given back what it had. The process goes on, and
+ * is stopped in peace later. */
+Test(reload, what_a_replaced_node_left_does_not_spoil_a_later_stop) {
+    struct proxy *proxy = proxy_start(pg_socket_path());
+    char *proxied = proxy_url(proxy, "127.0.0.1", pg_database_of(rig.url));
+    rig.node_url = proxied;
+    write_sleepers(2, "");
+    cr_assert_eq(rig_run(&rig, NULL, "apply p.yaml"), 0);
+    rig_submit(&rig, "doc", 2, "{\"do\": \"sleep\", \"ms\": 60000}");
+    rig_start(&rig, 0, "--lease 2s");
+    rig_await(&rig, "select count(*) from pgstage.task where status = 'running'", 2);
+    kill(rig.nodes[0], SIGHUP);
+    cr_assert(rig_await_log(&rig, 0, "node.draining"));
+    proxy_set_mode(proxy, PROXY_REFUSE);
+    proxy_cut(proxy);
+    cr_assert(rig_await_log(&rig, 0, "node.unclean"));
+    proxy_set_mode(proxy, PROXY_FORWARD);
+    rig_await(&rig, "select count(*) from pgstage.node where not ended and lease_until > pgstage.now()", 1);
+    rig_await(&rig, "select count(*) from pgstage.task where status = 'running' and rescues > 0", 2);
+    kill(rig.nodes[0], SIGTERM);
+    cr_assert(rig_await_log(&rig, 0, "reason=\"SIGTERM\""));
+    kill(rig.nodes[0], SIGTERM);
+    cr_expect_eq(rig_wait(&rig, 0), 0);
+    proxy_stop(proxy);
+    free(proxied);
 }
