@@ -1,4 +1,4 @@
--- 0010: the way of a task: routes, the limit of its steps, and how many of a stage may run at a time.
+-- 0011: the way of a task: routes, the limit of its steps, and how many of a stage may run at a time.
 -- compatible: 5
 
 -- What a program that does not know of these columns leaves behind is never taken for true: came_from counts only while
@@ -38,13 +38,6 @@ begin
     update pgstage.stage s set max_running = (settings -> 'stages' -> s.name ->> 'max_running')::int
      where s.pipeline = settle_limits.pipeline
        and s.max_running is distinct from (settings -> 'stages' -> s.name ->> 'max_running')::int;
-end
-$$;
-
-create or replace function pgstage.settle(pipeline int, settings jsonb) returns void language plpgsql
-as $$
-begin
-    perform pgstage.settle_limits(pipeline, settings);
 end
 $$;
 
