@@ -151,7 +151,7 @@ static enum exit_status read_all(const struct reload_source *source, struct db_s
 
 /* A definition under which this node would have nothing to serve: the old ones stay. */
 static bool serves_nothing(const struct args *args, struct definition_set *set) {
-    if (serving_settle(args, set->definitions, set->count) > 0) {
+    if (serving_settle(args, set->definitions, set->count)) {
         return false;
     }
     for (int i = 0; i < set->count; i++) {

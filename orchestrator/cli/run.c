@@ -99,7 +99,7 @@ static bool serves_something(const struct args *args, struct run_state *state) {
         usage_error(args, "no stage is named '%.*s'", (int)length, unknown);
         return false;
     }
-    if (serving_settle(args, state->set.definitions, state->set.count) > 0 || state->options.schedules_only) {
+    if (serving_settle(args, state->set.definitions, state->set.count)) {
         return true;
     }
     struct buf missing;
@@ -163,8 +163,7 @@ static enum exit_status read_options(const struct args *args, struct run_state *
     }
     options->until_idle = args_has(args, "until-idle");
     options->no_schedules = args_has(args, "no-schedules");
-    options->schedules_only = args_has(args, "schedules-only");
-    if (options->schedules_only && (options->no_schedules || options->until_idle || args_has(args, "stage") ||
+    if (args_has(args, "schedules-only") && (options->no_schedules || options->until_idle || args_has(args, "stage") ||
                                     args_has(args, "only"))) {
         return usage_error(args, "--schedules-only runs no stages: it goes with none of --no-schedules, --until-idle, --stage "
                                  "and --only");

@@ -155,20 +155,20 @@ static bool settle_stage(const struct args *args, const struct pipeline_def *def
     return workers > 0 && is_wanted(args, def, stage) && has_labels(args, stage);
 }
 
-int serving_settle(const struct args *args, struct definition *definitions, int count) {
-    int served = 0;
+bool serving_settle(const struct args *args, struct definition *definitions, int count) {
+    bool fires_only = args_has(args, "schedules-only"), served = false;
     for (int i = 0; i < count; i++) {
         const struct pipeline_def *def = definitions[i].def;
         struct stage_def *stages = (struct stage_def *)(uintptr_t)def->stages;
         free(definitions[i].elsewhere); /* of an earlier try */
         definitions[i].elsewhere = mem_alloc(sizeof *definitions[i].elsewhere * (size_t)(def->stage_count + 1));
         for (int s = 0; s < def->stage_count; s++) {
-            bool here = settle_stage(args, def, &stages[s]);
+            bool here = settle_stage(args, def, &stages[s]) && !fires_only;
             definitions[i].elsewhere[s] = !here;
-            served += here;
+            served = served || here;
         }
     }
-    return served;
+    return served || fires_only;
 }
 
 static bool is_known(struct entry entry, const struct definition *definitions, int count) {

@@ -1,4 +1,5 @@
-/* serving.h - which stages a node serves, and with how many workers: --stage, --only, --label, and what stages require.
+/* serving.h - which stages a node serves, and with how many workers: --stage, --only, --label, --schedules-only, and what
+ * stages require.
  *
  * A stage that a node does not serve has no workers there; its tasks are left to other nodes.
  */
@@ -12,8 +13,9 @@ bool serving_check(const struct args *args);
 /* The labels of this process, NULL-terminated; free() the list and what is in it with serving_labels_free. */
 char **serving_labels(const struct args *args);
 void serving_labels_free(char **labels);
-/* Sets workers and `elsewhere` of all stages. Returns how many stages are served. */
-int serving_settle(const struct args *args, struct definition *definitions, int count);
+/* Sets workers and `elsewhere` of all stages. False when the node would have nothing to do: it serves none, and does not
+ * fire schedules only. */
+bool serving_settle(const struct args *args, struct definition *definitions, int count);
 /* The first name in the options that no stage has; NULL: none. Borrowed from the arguments; *length of it. */
 const char *serving_unknown(const struct args *args, const struct definition *definitions, int count, size_t *length);
 /* Names the labels that a definition wants and the node does not have; "" when there are none. */

@@ -66,7 +66,7 @@ static void watch(struct node *node, int64_t now) {
     struct error err = ERROR_NONE;
     duties->idle_candidate = node->options.until_idle && sources_scanned(node) && scheduler_is_dry(node->scheduler);
     duties->watch_in_flight =
-        node->store.watch(node->store.context, node->watch_count, node->stage_ids, node->options.until_idle, busy_count,
+        node->store.watch(node->store.context, node->stage_count, node->stage_ids, node->options.until_idle, busy_count,
                           busy, BUSY_MS, on_watch, node, &err) == STATUS_OK;
     duties->watched_ms = now;
     bool eager = busy_count > 0 || node->options.until_idle;

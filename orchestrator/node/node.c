@@ -290,11 +290,10 @@ static void init_handles(struct node *node) {
 
 static void init_stages(struct node *node) {
     for (int i = 0; i < node->options.pipeline_count; i++) {
-        node->watch_count += node->options.pipelines[i].def->stage_count;
+        node->stage_count += node->options.pipelines[i].def->stage_count;
     }
-    node->stage_count = node->options.schedules_only ? 0 : node->watch_count;
-    node->stage_ids = mem_alloc(sizeof *node->stage_ids * (size_t)(node->watch_count + 1));
-    node->open = mem_alloc(sizeof *node->open * (size_t)(node->watch_count + 1));
+    node->stage_ids = mem_alloc(sizeof *node->stage_ids * (size_t)(node->stage_count + 1));
+    node->open = mem_alloc(sizeof *node->open * (size_t)(node->stage_count + 1));
     int at = 0;
     for (int i = 0; i < node->options.pipeline_count; i++) {
         for (int s = 0; s < node->options.pipelines[i].def->stage_count; s++) {
@@ -306,7 +305,7 @@ static void init_stages(struct node *node) {
 
 static int lanes_wanted(const struct node *node) {
     int lanes = 0;
-    for (int i = 0; !node->options.schedules_only && i < node->options.pipeline_count; i++) {
+    for (int i = 0; i < node->options.pipeline_count; i++) {
         for (int s = 0; s < node->specs[i].stage_count; s++) {
             lanes += node->specs[i].stages[s].elsewhere ? 0 : node->specs[i].stages[s].workers;
         }
@@ -332,7 +331,7 @@ static enum status create_parts(struct node *node, struct error *err) {
         .random = &node->random,
     };
     struct scheduler_options scheduler = {
-        .pipeline_count = node->options.schedules_only ? 0 : node->options.pipeline_count,
+        .pipeline_count = node->options.pipeline_count,
         .pipelines = node->specs,
         .store = &node->store,
         .workers = &node->pools,

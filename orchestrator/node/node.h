@@ -52,7 +52,6 @@ struct node_options {
     int64_t lease_ms;           /* 30 s */
     int64_t drain_ms;           /* after that long a drain becomes a kill; 0: never */
     bool no_schedules;          /* fires none */
-    bool schedules_only;        /* runs no stages and scans no sources: fires schedules, and may lead */
     bool until_idle;            /* end when sources are scanned once and nothing is open */
     /* Blocking, in the thread pool: looks that the embedded PostgreSQL runs, while it cannot be reached; NULL: not ours. */
     enum status (*tend)(void *context, struct error *err);

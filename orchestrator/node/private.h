@@ -52,6 +52,7 @@ struct duties {
 struct schedules {
     bool in_flight;
     int64_t next_ms, not_before_ms;
+    struct log_limit failed_limit;
 };
 
 /* What the node has told status of itself. */
@@ -108,8 +109,7 @@ struct node {
     struct notes notes;
     struct source *sources;
     int source_count;
-    int stage_count; /* that it runs: none with schedules_only */
-    int watch_count; /* of stage_ids: all of its pipelines' */
+    int stage_count;
     int *stage_ids;
     int64_t *open;
     int64_t next_report_ms;

@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "node/private.h"
 
-enum { AT_MOST = 20, AGAIN_MS = 1000 };
+enum { AT_MOST = 20, AGAIN_MS = 1000, FAILED_LINES_PER_MINUTE = 3 };
 
 static void on_fired(void *context, const struct store_fire_answer *answer) {
     struct node *node = context;
@@ -16,7 +16,9 @@ static void on_fired(void *context, const struct store_fire_answer *answer) {
     int64_t now = node_now(node);
     schedules->in_flight = false;
     if (answer->code != STATUS_OK) {
-        log_event(LOG_WARN, "schedules.failed", "reason=%s", log_text(answer->error.text));
+        if (log_limit_allows(&schedules->failed_limit, FAILED_LINES_PER_MINUTE, now)) {
+            log_event(LOG_WARN, "schedules.failed", "reason=%s", log_text(answer->error.text));
+        }
         schedules->next_ms = now + AGAIN_MS;
     } else {
         /* Nothing was there to look at: another node has it in hand, and is asked about no more than once a second. */

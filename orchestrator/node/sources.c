@@ -180,7 +180,7 @@ void sources_create(struct node *node) {
         const struct node_pipeline *pipeline = &node->options.pipelines[i];
         bool here = pipeline->elsewhere == NULL || !pipeline->elsewhere[0];
         /* The folder is there where the first stage is served. */
-        if (pipeline->def->source.present && here && !node->options.schedules_only) {
+        if (pipeline->def->source.present && here) {
             struct source *source = &node->sources[node->source_count++];
             source->node = node;
             source->pipeline = pipeline;

@@ -56,6 +56,19 @@ Test(schedule, c56_one_node_fires_and_another_runs) {
     cr_expect_eq(rig_wait(&rig, 1), 0);
 }
 
+/* It serves no stage, also none that it has not the labels for, and takes a new definition like any other. */
+Test(schedule, a_node_that_only_fires_reloads) {
+    rig_write(&rig, "p.yaml", "pipeline: p\nstages:\n  - {name: work, sql: select 1, requires: gpu}\n");
+    rig_start(&rig, 0, "--schedules-only");
+    cr_assert(rig_await_log(&rig, 0, "node.up"));
+    rig_write(&rig, "p.yaml", "pipeline: p\nschedule: [" SECONDLY "]\nstages:\n  - {name: work, sql: select 1, requires: gpu}\n");
+    kill(rig.nodes[0], SIGHUP);
+    rig_await(&rig, "select (count(*) > 1)::int from pgstage.task where key like 'k/%'", 1);
+    cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.task where status <> 'ready'"), 0);
+    kill(rig.nodes[0], SIGTERM);
+    cr_expect_eq(rig_wait(&rig, 0), 0);
+}
+
 /* The node without the label has the time to fire several times, and does not. */
 Test(schedule, fires_where_its_labels_are) {
     write_pipeline("{name: s, every: 1s, requires: cron, overlap: allow, do: {submit: {key: 'k/{tick}'}}},"
