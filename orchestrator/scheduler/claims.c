@@ -12,10 +12,6 @@ int claims_count(const struct scheduler *s, const struct stage *stage) {
     return plan_claim_count(&in);
 }
 
-bool claims_may(const struct scheduler *s, int64_t now) {
-    return s->begun && !s->draining && now < s->lease_end_ms - LEASE_MARGIN_MS;
-}
-
 static void add_claim(struct scheduler *s, struct stage *stage, struct store_claim *claims, int count, bool fair,
                       bool from_front) {
     struct asked *asked = &s->tick_asks[s->tick_claims];
@@ -39,7 +35,7 @@ struct store_claim *claims_gather(struct scheduler *s, int64_t now) {
     struct store_claim *claims = arena_alloc(&s->tick_arena, sizeof *claims * most);
     s->tick_asks = arena_alloc(&s->tick_arena, sizeof *s->tick_asks * most);
     s->tick_claims = 0;
-    if (!claims_may(s, now)) {
+    if (!scheduler_may_begin(s, now)) {
         return claims;
     }
     for (int i = 0; i < s->stage_count; i++) {

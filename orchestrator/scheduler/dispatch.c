@@ -9,10 +9,6 @@
 #include "base/require.h"
 #include "scheduler/state.h"
 
-static bool may_start(const struct scheduler *s, int64_t now) {
-    return s->begun && !s->draining && now < s->lease_end_ms - LEASE_MARGIN_MS;
-}
-
 /* Such a stage takes a task only when the store has all its transitions. */
 static bool is_startable(const struct scheduler *s, const struct held *h) {
     if (held_is_blocked(s, h)) {
@@ -85,7 +81,7 @@ static void interrupt_overdue(struct scheduler *s, int64_t now) {
 
 void dispatch_turn(struct scheduler *s, int64_t now) {
     interrupt_overdue(s, now);
-    if (!may_start(s, now)) {
+    if (!scheduler_may_begin(s, now)) {
         return;
     }
     for (int i = 0; i < s->stage_count; i++) {
@@ -148,7 +144,7 @@ void dispatch_after_stage(struct scheduler *s, struct held *h) {
         .alone = h->alone,
     };
     bool stopping = in.stopping || h->cancelled;
-    if (plan_hand_over(&in) || (h->keep && !stopping && !next->paused && !next->limited && !next->spec->elsewhere)) {
+    if (plan_hand_over(&in) || (h->keep && !stopping && !next->paused && stage_takes_kept(next))) {
         stage_hand_over(h, next, h->count > 0 ? shared_text_share(h->outputs[h->count - 1]) : NULL);
         return;
     }
@@ -164,8 +160,7 @@ static void fail_route(struct held *h, const struct pool_text *target) {
     for (int i = 0; i < pipeline->stage_count; i++) {
         buf_append_format(&why, "%s%s", i == 0 ? "" : ", ", pipeline->stages[i].name);
     }
-    h->stage->stat.failed++;
-    h->stage->failed++;
+    stats_add_failure(h->stage);
     log_event(LOG_INFO, "task.failed", "pipeline=%s stage=%s task=%lld kind=permanent reason=%s", pipeline->name,
               h->stage->spec->name, (long long)h->task, log_text(why.data));
     held_end_failed(h, &(struct plan_failure){.ending = STORE_FAILED, .attempts = 1, .kind = "permanent"}, why.data,

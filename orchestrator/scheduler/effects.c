@@ -66,7 +66,7 @@ static void build_effect(struct arena *arena, struct held *h, struct store_effec
     if (!h->effect_open) {
         const struct sched_pipeline *pipeline = h->stage->pipeline;
         int next = h->first_position + h->count;
-        bool goes_on = next < pipeline->stage_count && !pipeline->stages[next].elsewhere && !h->stage[1].limited;
+        bool goes_on = next < pipeline->stage_count && stage_takes_kept(h->stage + 1);
         h->effect_ending = h->keep && goes_on && !h->cancelled && h->leaves == STORE_NEXT ? STORE_STAY : h->leaves;
     }
     effect->chain = (struct store_chain){
@@ -119,8 +119,7 @@ static void blame(struct scheduler *s, struct lane *lane, struct held *h, enum s
     if (h->stage->spec->kind == SCHED_SQL) {
         add_sql_run(lane, h, true);
     } else { /* the handler's run was counted when it was over */
-        h->stage->stat.failed++;
-        h->stage->failed++;
+        stats_add_failure(h->stage);
     }
     if (h->lost) {
         held_free_if_lost(s, h);
@@ -178,7 +177,7 @@ static void on_committed(struct scheduler *s, struct lane *lane, struct held *h,
     struct shared_text *output = shared_text_share(h->outputs[h->count - 1]);
     held_accept(h, h->count);
     struct stage *next = h->stage + 1;
-    if (last || s->draining || h->cancelled || next->paused || next->limited ||
+    if (last || s->draining || h->cancelled || next->paused || !stage_takes_kept(next) ||
         next->spec->id != verdict->verdict.stage) {
         shared_text_drop(output);
         held_end(h, STORE_RELEASE);

@@ -49,6 +49,10 @@ bool stage_wants_committed(const struct stage *stage) {
     return spec->after_commit || spec->kind == SCHED_SQL || spec->share_percent > 0 || stage->limited;
 }
 
+bool stage_takes_kept(const struct stage *stage) {
+    return !stage->limited && !stage->spec->elsewhere;
+}
+
 void stage_hand_over(struct held *h, struct stage *next, struct shared_text *input) {
     next->hand_overs++;
     next->credit += next->spec->share_percent;

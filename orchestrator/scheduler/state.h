@@ -190,6 +190,11 @@ struct scheduler {
     void *closed_context;
 };
 
+/* Whether anything is begun now: a claim, or a run. */
+static inline bool scheduler_may_begin(const struct scheduler *s, int64_t now) {
+    return s->begun && !s->draining && now < s->lease_end_ms - LEASE_MARGIN_MS;
+}
+
 static inline void sooner(int64_t *next_ms, int64_t at_ms) {
     if (at_ms < *next_ms) {
         *next_ms = at_ms;
@@ -230,10 +235,10 @@ void stage_expect(struct stage *stage);                         /* rows may be r
 void stage_expect_row(struct stage *stage, int id);             /* the same for the stage of that id, in its pipeline */
 struct stage *stage_of_id(struct stage *stage, int id);         /* of the same pipeline; NULL when it has none */
 bool stage_wants_committed(const struct stage *stage);          /* it takes a task only when the store has its input */
+bool stage_takes_kept(const struct stage *stage);               /* a task whose claim is kept to the end may go on into it */
 void stage_hand_over(struct held *h, struct stage *next, struct shared_text *input); /* takes `input` */
 
 /* claims.c */
-bool claims_may(const struct scheduler *s, int64_t now);
 int claims_count(const struct scheduler *s, const struct stage *stage); /* rows that it asks for, when it asks */
 struct store_claim *claims_gather(struct scheduler *s, int64_t now);    /* into tick_asks, too; in the tick's arena */
 
@@ -243,6 +248,7 @@ void effects_turn(struct scheduler *s, int64_t now, int64_t *next_ms);
 /* stats.c */
 /* A run of a handler, or of an sql stage, is over. `began_ms`: when it began; the wait ends there. */
 void stats_add_run(struct stage *stage, const struct held *h, int64_t began_ms, int64_t run_us, bool failed);
+void stats_add_failure(struct stage *stage); /* of a run that was counted already */
 struct store_stat *stats_gather(struct scheduler *s, int64_t now, struct store_tick *tick);
 void stats_answered(struct scheduler *s, bool stored);
 void stats_next(const struct scheduler *s, int64_t *next_ms); /* when they are to be sent at the latest */

@@ -36,6 +36,11 @@ void stats_add_run(struct stage *stage, const struct held *h, int64_t began_ms, 
     stage->failed += failed;
 }
 
+void stats_add_failure(struct stage *stage) {
+    stage->stat.failed++;
+    stage->failed++;
+}
+
 static bool has_something(const struct store_stat *stat) {
     return stat->runs > 0 || stat->failed > 0;
 }

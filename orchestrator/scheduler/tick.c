@@ -265,7 +265,7 @@ static void next_tick(const struct scheduler *s, int64_t now, int64_t *next_ms) 
             sooner(next_ms, h->not_before_ms);
         }
     }
-    for (int i = 0; i < s->stage_count && claims_may(s, now); i++) {
+    for (int i = 0; i < s->stage_count && scheduler_may_begin(s, now); i++) {
         if (claims_count(s, &s->stages[i]) > 0) {
             sooner(next_ms, s->stages[i].next_poll_ms);
         }
