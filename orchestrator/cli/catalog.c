@@ -107,6 +107,17 @@ enum exit_status catalog_check(struct db_sync *db, const char *pipeline, const c
     return status;
 }
 
+enum exit_status catalog_open(const struct args *args, const char *pipeline, const char *stage, struct session *session) {
+    enum exit_status status = session_open(args, session);
+    if (status == EXIT_OK && pipeline != NULL) {
+        status = catalog_check(session->db, pipeline, stage, false);
+        if (status != EXIT_OK) {
+            session_close(session);
+        }
+    }
+    return status;
+}
+
 enum exit_status report_store_error(struct db_sync *db, const char *pipeline, const struct error *err) {
     if (strcmp(err->sqlstate, "P0F02") == 0) {
         enum exit_status status = catalog_check(db, pipeline, NULL, false);

@@ -100,12 +100,9 @@ static enum exit_status show(const struct args *args, struct db_sync *db) {
 
 static enum exit_status run_errors(const struct args *args) {
     struct session session;
-    enum exit_status status = session_open(args, &session);
+    enum exit_status status = catalog_open(args, args->positional[0], NULL, &session);
     if (status == EXIT_OK) {
-        status = catalog_check(session.db, args->positional[0], NULL, false);
-        if (status == EXIT_OK) {
-            status = show(args, session.db);
-        }
+        status = show(args, session.db);
         session_close(&session);
     }
     return status;

@@ -50,19 +50,16 @@ static enum exit_status set(const struct args *args, bool paused) {
     struct session session;
     struct error err = ERROR_NONE;
     target_init(&target, args->positional[0]);
-    enum exit_status status = session_open(args, &session);
+    enum exit_status status = catalog_open(args, target.pipeline.data, target.stage, &session);
     if (status == EXIT_OK) {
-        status = catalog_check(session.db, target.pipeline.data, target.stage, false);
-        if (status == EXIT_OK) {
-            bool whole = false;
-            enum status code = set_paused(session.db, &target, paused, &err);
-            if (code == STATUS_OK) {
-                code = pipeline_is_paused(session.db, target.pipeline.data, &whole, &err);
-            }
-            status = code == STATUS_OK ? EXIT_OK : report_error(&err);
-            if (code == STATUS_OK) {
-                print(args, &target, paused, whole);
-            }
+        bool whole = false;
+        enum status code = set_paused(session.db, &target, paused, &err);
+        if (code == STATUS_OK) {
+            code = pipeline_is_paused(session.db, target.pipeline.data, &whole, &err);
+        }
+        status = code == STATUS_OK ? EXIT_OK : report_error(&err);
+        if (code == STATUS_OK) {
+            print(args, &target, paused, whole);
         }
         session_close(&session);
     }

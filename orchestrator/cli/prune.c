@@ -210,14 +210,11 @@ static enum exit_status run_prune(const struct args *args) {
         status = take_given_rule(&prune);
     }
     if (status == EXIT_OK) {
-        status = session_open(args, &session);
+        status = catalog_open(args, args->count > 0 ? args->positional[0] : NULL, NULL, &session);
     }
     if (status == EXIT_OK) {
         prune.db = session.db;
-        status = args->count > 0 ? catalog_check(session.db, args->positional[0], NULL, false) : EXIT_OK;
-        if (status == EXIT_OK) {
-            status = forget(&prune);
-        }
+        status = forget(&prune);
         sync_result_free(prune.rules);
         session_close(&session);
     }

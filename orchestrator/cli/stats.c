@@ -92,12 +92,9 @@ static enum exit_status run_stats(const struct args *args) {
         return EXIT_WRONG;
     }
     struct session session;
-    enum exit_status status = session_open(args, &session);
+    enum exit_status status = catalog_open(args, args->positional[0], NULL, &session);
     if (status == EXIT_OK) {
-        status = catalog_check(session.db, args->positional[0], NULL, false);
-        if (status == EXIT_OK) {
-            status = show(args, session.db, by, since_ms);
-        }
+        status = show(args, session.db, by, since_ms);
         session_close(&session);
     }
     return status;

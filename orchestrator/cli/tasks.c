@@ -112,19 +112,16 @@ static enum exit_status run_tasks(const struct args *args) {
     }
     struct session session = {0};
     if (status == EXIT_OK) {
-        status = session_open(args, &session);
+        status = catalog_open(args, listing.selection.pipeline, listing.selection.stage, &session);
     }
     if (status == EXIT_OK) {
-        status = catalog_check(session.db, listing.selection.pipeline, listing.selection.stage, false);
-        if (status == EXIT_OK) {
-            output_open();
-            table_init(&listing.table, columns, sizeof columns / sizeof columns[0]);
-            buf_init(&listing.out, SIZE_MAX);
-            status = list(&listing, session.db);
-            table_finish(&listing.table);
-            buf_finish(&listing.out);
-            status = output_finish(status);
-        }
+        output_open();
+        table_init(&listing.table, columns, sizeof columns / sizeof columns[0]);
+        buf_init(&listing.out, SIZE_MAX);
+        status = list(&listing, session.db);
+        table_finish(&listing.table);
+        buf_finish(&listing.out);
+        status = output_finish(status);
         session_close(&session);
     }
     if (status == EXIT_OK) {
