@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/memory.h"
 #include "cli/catalog.h"
+#include "cli/confirm.h"
 #include "cli/output.h"
 #include "db/array.h"
 
@@ -183,23 +183,15 @@ static enum status act_on_one(struct work *work, void *data, struct error *err) 
     return STATUS_OK;
 }
 
-static enum exit_status confirm(const struct work *work, int64_t count) {
-    const char *verb = work->action->verb, *pipeline = work->selection.pipeline;
-    if (args_has(work->args, "yes")) {
-        return EXIT_OK;
-    }
-    if (isatty(STDIN_FILENO) != 1 || isatty(STDERR_FILENO) != 1) {
-        fprintf(stderr, "pgstage: %" PRId64 " task%s of pipeline '%s' match%s; say --yes to %s %s\n", count,
-                count == 1 ? "" : "s", pipeline, count == 1 ? "es" : "", verb, count == 1 ? "it" : "them");
-        return EXIT_REFUSED;
-    }
-    fprintf(stderr, "%s %" PRId64 " task%s of pipeline '%s'? [y/N] ", verb, count, count == 1 ? "" : "s", pipeline);
-    char answer[16] = "";
-    if (fgets(answer, sizeof answer, stdin) == NULL || (answer[0] != 'y' && answer[0] != 'Y')) {
-        fprintf(stderr, "nothing was changed\n");
-        return EXIT_REFUSED;
-    }
-    return EXIT_OK;
+static enum exit_status ask(const struct work *work, int64_t count) {
+    const char *verb = work->action->verb, *pipeline = work->selection.pipeline, *s = count == 1 ? "" : "s";
+    char *question = mem_format("%s %" PRId64 " task%s of pipeline '%s'?", verb, count, s, pipeline);
+    char *refusal = mem_format("%" PRId64 " task%s of pipeline '%s' match%s; say --yes to %s %s", count, s, pipeline,
+                               count == 1 ? "es" : "", verb, count == 1 ? "it" : "them");
+    enum exit_status status = confirm(work->args, question, refusal);
+    free(question);
+    free(refusal);
+    return status;
 }
 
 static enum exit_status act_by_filter(struct work *work) {
@@ -208,7 +200,7 @@ static enum exit_status act_by_filter(struct work *work) {
     if (for_statuses(work, count_one, &count, &err) != STATUS_OK) {
         return report_error(&err);
     }
-    enum exit_status status = count > 0 ? confirm(work, count) : EXIT_OK;
+    enum exit_status status = count > 0 ? ask(work, count) : EXIT_OK;
     if (status == EXIT_OK && count > 0 && for_statuses(work, act_on_one, NULL, &err) != STATUS_OK) {
         status = report_error(&err);
         fprintf(stderr, "pgstage: %" PRId64 " tasks were %s before that\n", work->touched, work->action->done);

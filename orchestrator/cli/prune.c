@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/memory.h"
 #include "base/units.h"
 #include "cli/catalog.h"
+#include "cli/confirm.h"
 #include "cli/json_write.h"
 #include "cli/output.h"
 #include "sql/statements.h"
@@ -104,35 +104,23 @@ static enum status count_all(struct prune *prune, int64_t *total, struct error *
     return STATUS_OK;
 }
 
+/* With what it means, where that is not what the word says. */
 static void print_counts(const struct prune *prune) {
+    bool done = false;
     for (int i = 0; i < prune->count; i++) {
         const struct rule *rule = &prune->list[i];
         char span[48];
         if (rule->count > 0) {
             bool errors = strcmp(rule->status, "errors") == 0;
+            done = done || strcmp(rule->status, "done") == 0;
             fprintf(stderr, "%s: %" PRId64 " %s%s%s, older than %s\n", rule->pipeline, rule->count,
                     errors ? "" : rule->status, errors ? "" : " ", noun_of(rule, rule->count),
                     units_format_duration(strtoll(rule->keep_ms, NULL, 10), span, sizeof span));
         }
     }
-}
-
-static enum exit_status confirm(const struct prune *prune) {
-    if (args_has(prune->args, "yes")) {
-        return EXIT_OK;
+    if (done) {
+        fprintf(stderr, "a document that was done is new when it is submitted again, and runs again, whatever its stamp\n");
     }
-    print_counts(prune);
-    if (isatty(STDIN_FILENO) != 1 || isatty(STDERR_FILENO) != 1) {
-        fprintf(stderr, "pgstage: say --yes to forget them\n");
-        return EXIT_REFUSED;
-    }
-    fprintf(stderr, "forget them? [y/N] ");
-    char answer[16] = "";
-    if (fgets(answer, sizeof answer, stdin) == NULL || (answer[0] != 'y' && answer[0] != 'Y')) {
-        fprintf(stderr, "nothing was changed\n");
-        return EXIT_REFUSED;
-    }
-    return EXIT_OK;
 }
 
 /* ---- the deed ----------------------------------------------------------------------------------------------------- */
@@ -191,7 +179,10 @@ static enum exit_status forget(struct prune *prune) {
     if ((prune->count == 0 && read_rules(prune, &err) != STATUS_OK) || count_all(prune, &total, &err) != STATUS_OK) {
         return report_error(&err);
     }
-    enum exit_status status = total > 0 ? confirm(prune) : EXIT_OK;
+    if (total > 0 && !args_has(prune->args, "yes")) {
+        print_counts(prune);
+    }
+    enum exit_status status = total > 0 ? confirm(prune->args, "forget them?", "say --yes to forget them") : EXIT_OK;
     if (status == EXIT_OK && forget_all(prune, &err) != STATUS_OK) {
         return report_error(&err); /* pages that are committed stay so */
     }

@@ -45,6 +45,7 @@ Test(prune, as_the_definition_says) {
     struct run *run = cli("prune");
     cr_expect_eq(run->status, 4);
     cr_expect_str_eq(run->err, "lib: 2 done tasks, older than 1d\nlib: 1 failed run, older than 1d12h\n"
+                               "a document that was done is new when it is submitted again, and runs again, whatever its stamp\n"
                                "pgstage: say --yes to forget them\n");
     cli_prints("{\"tasks\": 2, \"failed_runs\": 1}\n", "prune lib --yes --json");
     expect_true_counts();
