@@ -93,6 +93,9 @@ enum status pq_error_of_result(struct error *err, const PGresult *result, bool *
     if (hint != NULL) {
         buf_append_string(&text, "; hint: ");
         append_on_one_line(&text, hint);
+    } else if (sqlstate != NULL && strcmp(sqlstate, "25006") == 0) {
+        buf_append_string(&text, "; hint: this server only reads, as a standby does: name the one that writes, or all of them "
+                                 "(postgresql://a,b/db)");
     }
     error_set(err, code, "%s", text.data);
     buf_finish(&text);

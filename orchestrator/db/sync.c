@@ -51,16 +51,37 @@ static enum status settle_session(PGconn *pg, bool *is_own, struct error *err) {
     return code;
 }
 
-enum status sync_open(const char *url, const char *role, struct db_sync **db, struct error *err) {
-    struct conninfo *info = NULL;
-    enum status code = conninfo_open(url, role, false, &info, err);
-    if (code != STATUS_OK) {
-        return code;
-    }
+static PGconn *connect_by(const struct conninfo *info) {
     struct conninfo_params params;
     conninfo_params(info, NULL, NULL, NULL, &params);
-    PGconn *pg = PQconnectdbParams(params.keywords, params.values, 1);
-    conninfo_close(info);
+    return PQconnectdbParams(params.keywords, params.values, 1);
+}
+
+/* Of several servers the one that writes; while there is none, one that can be read. NULL: the string is malformed. */
+static PGconn *connect_to_best(const char *url, const char *role, struct error *err) {
+    struct conninfo *any = NULL, *writer = NULL;
+    if (conninfo_open(url, role, false, &any, err) != STATUS_OK) {
+        return NULL;
+    }
+    PGconn *pg = NULL;
+    if (any->host_count > 1 && conninfo_open(url, role, true, &writer, err) == STATUS_OK) {
+        pg = connect_by(writer);
+        conninfo_close(writer);
+    }
+    if (pg == NULL || PQstatus(pg) != CONNECTION_OK) {
+        PQfinish(pg);
+        pg = connect_by(any);
+    }
+    conninfo_close(any);
+    return pg;
+}
+
+enum status sync_open(const char *url, const char *role, struct db_sync **db, struct error *err) {
+    PGconn *pg = connect_to_best(url, role, err);
+    if (pg == NULL) {
+        return err->code;
+    }
+    enum status code = STATUS_OK;
     if (PQstatus(pg) != CONNECTION_OK) {
         code = pq_error_of_connection(err, STATUS_UNAVAILABLE, pg);
         PQfinish(pg);

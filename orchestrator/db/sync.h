@@ -11,6 +11,7 @@
 
 struct db_sync; /* opaque */
 
+/* With several hosts: to the one that writes; while none does, to one that can be read. */
 enum status sync_open(const char *url, const char *role, struct db_sync **db, struct error *err) MUST_CHECK;
 void sync_close(struct db_sync *db);
 bool sync_has_own_session(const struct db_sync *db); /* false: a pooler stands between */

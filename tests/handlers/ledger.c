@@ -74,6 +74,12 @@ static pgstage_result by_payload(pgstage_task *task, void *state) {
         }
         return PGSTAGE_OK;
     }
+    if (strcmp(what, "say") == 0) {
+        const char *text = json_string_value(json_object_get(pgstage_payload_json(task), "text"));
+        pgstage_log(task, "%s", text);
+        fprintf(stderr, "%s\n", text);
+        return pgstage_fail(task, "%s", text);
+    }
     return pgstage_fail(task, "what is '%s'?", what);
 }
 PGSTAGE_HANDLER(by_payload, .run = by_payload);

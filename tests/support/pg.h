@@ -33,6 +33,7 @@ int64_t pg_int(const char *url, const char *sql); /* first value */
 struct pg_cluster;
 
 struct pg_cluster *pg_cluster_start(void);
+struct pg_cluster *pg_cluster_start_standby(const struct pg_cluster *primary); /* pg_promote() ends that */
 const char *pg_cluster_folder(const struct pg_cluster *cluster);
 const char *pg_cluster_url(const struct pg_cluster *cluster);
 const char *pg_cluster_socket_path(const struct pg_cluster *cluster);

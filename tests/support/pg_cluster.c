@@ -236,6 +236,17 @@ static void command(struct pg_cluster *cluster, const char *order) {
 
 /* ---- clusters ---- */
 
+static void run_program(struct words *words, const char *folder) {
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int status = wait_for(start_program(words, folder, null));
+    close(null);
+    free_words(words);
+    if (status != 0) {
+        show_log(folder);
+        pg_die("the data of a cluster could not be made (%d)", status);
+    }
+}
+
 static void make_data(const char *folder) {
     static const char *const options[] = {"--username=postgres", "--auth=trust",
                                           "--encoding=UTF8",     "--locale=C.UTF-8",
@@ -246,14 +257,7 @@ static void make_data(const char *folder) {
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
         add_word(&words, "%s", options[i]);
     }
-    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    int status = wait_for(start_program(&words, folder, null));
-    close(null);
-    free_words(&words);
-    if (status != 0) {
-        show_log(folder);
-        pg_die("initdb failed (%d)", status);
-    }
+    run_program(&words, folder);
 }
 
 static void wait_until(const struct pg_cluster *cluster, PGPing state) {
@@ -291,7 +295,20 @@ struct pg_cluster *pg_cluster_find(const char *folder) {
     return cluster;
 }
 
-struct pg_cluster *pg_cluster_start(void) {
+/* What the primary has, with the orders to follow it. */
+static void copy_data(const char *folder, const struct pg_cluster *primary) {
+    struct words words = {0};
+    add_program(&words, "pg_basebackup");
+    add_word(&words, "--pgdata=%s/data", folder);
+    add_word(&words, "--dbname=%s", primary->url);
+    add_word(&words, "--write-recovery-conf");
+    add_word(&words, "--checkpoint=fast");
+    add_word(&words, "--no-sync");
+    run_program(&words, folder);
+}
+
+/* Of `primary`, or on its own. */
+static struct pg_cluster *start_cluster(const struct pg_cluster *primary) {
     char folder[] = "/tmp/pgstage-pg-XXXXXX";
     const struct passwd *user = server_user();
     if (mkdtemp(folder) == NULL || chmod(folder, 0755) != 0 ||
@@ -300,9 +317,21 @@ struct pg_cluster *pg_cluster_start(void) {
     }
     struct pg_cluster *cluster = pg_cluster_find(folder);
     start_keeper(cluster); /* first: it removes the folder, come what may */
-    make_data(folder);
+    if (primary == NULL) {
+        make_data(folder);
+    } else {
+        copy_data(folder, primary);
+    }
     pg_cluster_start_server(cluster);
     return cluster;
+}
+
+struct pg_cluster *pg_cluster_start(void) {
+    return start_cluster(NULL);
+}
+
+struct pg_cluster *pg_cluster_start_standby(const struct pg_cluster *primary) {
+    return start_cluster(primary);
 }
 
 void pg_cluster_remove(struct pg_cluster *cluster) {

@@ -2,6 +2,7 @@
  * attempt is used: C34, C43, C44, C64, C82 (f), C83.
  */
 #include <fcntl.h>
+#include <inttypes.h>
 #include <libpq-fe.h>
 #include <signal.h>
 #include <stdio.h>
@@ -87,6 +88,54 @@ Test(trouble, c43_a_server_that_only_reads_for_a_while) {
     cr_expect_lt(rig_now_ms() - back, 10000);
     expect_all_done_once(200);
     free(writing);
+    pg_cluster_remove(cluster);
+}
+
+/* C43, in earnest: the primary dies, its standby is promoted a while later, and the URL names both. What the primary had
+ * said was committed is on the standby, as synchronous_commit = on promises with a synchronous standby. */
+Test(trouble, c43_a_standby_that_is_promoted) {
+    use_own_server();
+    struct pg_cluster *standby = pg_cluster_start_standby(cluster);
+    pg_exec(rig.url, "alter system set synchronous_standby_names = '*'");
+    pg_exec(rig.url, "select pg_reload_conf()");
+    rig_await(&rig, "select count(*) from pg_stat_replication where sync_state = 'sync'", 1);
+    apply();
+    char *both = mem_format("postgresql:///postgres?host=%s,%s&port=5432,5432&user=postgres", pg_cluster_folder(standby),
+                            pg_cluster_folder(cluster));
+    rig.node_url = both;
+    char *primary = rig.url; /* of the two, the standby is named first */
+    rig.url = both;
+    cr_expect_eq(rig_run(&rig, NULL, "submit p first"), 0);
+    rig.url = primary;
+    rig_start(&rig, 0, "--lease 2s");
+    rig_await_log(&rig, 0, "node.up");
+    rig_submit(&rig, "doc", 200, "{}");
+    rig_await(&rig, "select least(count(*), 20) from ledger", 20);
+    pg_cluster_crash_server(cluster);
+    rig_await_log(&rig, 0, "lease.left"); /* the standby answers all the while, and only reads */
+    char *output = NULL;
+    free(rig.url);
+    rig.url = mem_copy_string(both);
+    cr_expect_eq(rig_run(&rig, &output, "status --json"), 0, "%s", output);
+    free(output);
+    cr_expect_eq(rig_run(&rig, &output, "submit p more"), 3, "%s", output);
+    cr_expect_not_null(strstr(output, "hint: this server only reads"), "%s", output);
+    free(output);
+    free(rig.url);
+    rig.url = mem_copy_string(pg_cluster_url(standby));
+    int64_t done = rig_number(&rig, "select count(*) from pgstage.task where status = 'done'");
+    cr_expect_lt(done, 201);
+    cr_assert_eq(rig_number(&rig, "select pg_promote()::int"), 1);
+    int64_t back = rig_now_ms();
+    char *more = mem_format("select (count(*) > %" PRId64 ")::int from pgstage.task where status = 'done'", done);
+    rig_await(&rig, more, 1);
+    cr_expect_lt(rig_now_ms() - back, 10000);
+    expect_all_done_once(201);
+    kill(rig.nodes[0], SIGTERM);
+    cr_expect_eq(rig_wait(&rig, 0), 0);
+    free(more);
+    free(both);
+    pg_cluster_remove(standby);
     pg_cluster_remove(cluster);
 }
 
@@ -305,20 +354,24 @@ static int64_t resident_kb(pid_t pid) {
     return kb;
 }
 
-/* Twenty leases long, as ten minutes are with the usual one. */
-Test(trouble, a_long_outage_grows_nothing_and_ends_by_itself) {
+/* Twenty leases long, as ten minutes are with the usual one; as long as PGSTAGE_OUTAGE_MS says, with the usual lease, when
+ * that is given. */
+Test(trouble, a_long_outage_grows_nothing_and_ends_by_itself, .timeout = 7200) {
+    const char *asked = getenv("PGSTAGE_OUTAGE_MS");
+    int64_t outage_ms = asked == NULL ? 6000 : strtoll(asked, NULL, 10);
+    cr_assert_geq(outage_ms, 6000, "PGSTAGE_OUTAGE_MS: %s", asked);
     apply();
     struct proxy *proxy = proxy_start(pg_socket_path());
     char *url = proxy_url(proxy, "127.0.0.1", pg_database_of(rig.url));
     rig.node_url = url;
-    rig_start(&rig, 0, "--lease 300ms");
+    rig_start(&rig, 0, asked == NULL ? "--lease 300ms" : "");
     rig_await_log(&rig, 0, "node.up");
     rig_submit(&rig, "doc", 300, "{}");
     rig_await(&rig, "select least(count(*), 5) from ledger", 5);
     proxy_set_mode(proxy, PROXY_REFUSE);
     proxy_cut(proxy);
     rig_await_log(&rig, 0, "lease.left");
-    int64_t before_kb = resident_kb(rig.nodes[0]), until = rig_now_ms() + 6000;
+    int64_t before_kb = resident_kb(rig.nodes[0]), until = rig_now_ms() + outage_ms;
     while (rig_now_ms() < until) {
         rig_pause();
     }
@@ -328,7 +381,8 @@ Test(trouble, a_long_outage_grows_nothing_and_ends_by_itself) {
     cr_expect_gt(before_kb, 0);
     char *log = rig_log(&rig, 0);
     /* Six a minute for each of the three connections and the effects, and once what happened to the lease. */
-    cr_expect_leq(count_lines(log, " warn ") + count_lines(log, " error "), 6 * 5 + 5, "%s", log);
+    int64_t minutes = 1 + outage_ms / 60000;
+    cr_expect_leq(count_lines(log, " warn ") + count_lines(log, " error "), 6 * 5 * minutes + 5, "%s", log);
     free(log);
     proxy_set_mode(proxy, PROXY_FORWARD);
     expect_all_done_once(300);
