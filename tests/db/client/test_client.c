@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/buf.h"
 #include "base/memory.h"
@@ -192,6 +193,37 @@ Test(client, a_chunk_is_bounded_in_bytes_too) {
 }
 
 /* A program that was compiled with a header whose structures were shorter. */
+static long peak_kb(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss;
+}
+
+/* As many as PGSTAGE_ROWS says, in one transaction of the caller's; a release shows what they need. */
+Test(client, many_in_bounded_memory, .timeout = 600) {
+    enum { AT_ONCE = 10000 };
+    const char *asked = getenv("PGSTAGE_ROWS");
+    int rows = asked == NULL ? 2 * AT_ONCE : atoi(asked);
+    struct pgstage_document *documents = make_documents(AT_ONCE);
+    expect_state("begin", "");
+    long before_kb = 0;
+    for (int done = 0; done < rows; done += AT_ONCE) {
+        for (int i = 0; i < AT_ONCE; i++) {
+            free((void *)(uintptr_t)documents[i].key);
+            documents[i].key = mem_format("k%d", done + i);
+        }
+        EXPECT_CODE(pgstage_submit_many(producer, "p", documents, AT_ONCE, NULL, NULL, &error), PGSTAGE_CLIENT_OK);
+        before_kb = done == 0 ? peak_kb() : before_kb;
+    }
+    expect_state("commit", "");
+    cr_expect_eq(producer_number("select count(*) from pgstage.task"), (rows + AT_ONCE - 1) / AT_ONCE * AT_ONCE);
+    printf("%d documents: %ld kB after the first %d, at most %ld kB\n", rows, before_kb, AT_ONCE, peak_kb());
+#ifndef __SANITIZE_ADDRESS__
+    cr_expect_lt(peak_kb() - before_kb, 2048);
+#endif
+    free_documents(documents, AT_ONCE);
+}
+
 Test(client, an_older_caller_has_shorter_documents) {
     struct old_document {
         const char *key, *payload;
