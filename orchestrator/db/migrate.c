@@ -16,7 +16,7 @@
 
 #include "db/migrate_private.h"
 
-enum { LOCK_TIMEOUT_MS = 30000 };
+enum { LOCK_TIMEOUT_MS = 30000, DEADLOCKS_MAX = 5 };
 
 static const char table_exists[] =
     "select exists (select from pg_catalog.pg_class c join pg_catalog.pg_namespace n"
@@ -253,22 +253,58 @@ static enum status apply_next(struct db_sync *db, const struct migrate_plan *pla
     return code;
 }
 
+struct step {
+    const struct migrate_plan *plan;
+    bool done; /* nothing was left to do */
+};
+typedef enum status step_run(struct db_sync *db, struct step *step, struct error *err);
+
+static enum status apply_step(struct db_sync *db, struct step *step, struct error *err) {
+    return apply_next(db, step->plan, &step->done, err);
+}
+
+static enum status roles_step(struct db_sync *db, struct step *step, struct error *err) {
+    (void)step;
+    return sync_script(db, "select pgstage.make_roles()", err);
+}
+
+static enum status try_step(struct db_sync *db, step_run *run, struct step *step, struct error *err) {
+    enum status code = begin_locked(db, step->plan, err);
+    if (code != STATUS_OK) {
+        return code;
+    }
+    code = run(db, step, err);
+    if (code == STATUS_OK) {
+        code = sync_script(db, "commit", err);
+    } else {
+        roll_back(db);
+    }
+    return code;
+}
+
+/* One transaction under the lock. It takes locks on many tables that nodes are at work on: a deadlock with them is nobody's
+ * mistake, and is tried again. */
+static enum status run_step(struct db_sync *db, step_run *run, struct step *step, struct error *err) {
+    struct error why = ERROR_NONE;
+    enum status code = try_step(db, run, step, &why);
+    for (int again = 0; code != STATUS_OK && strcmp(why.sqlstate, "40P01") == 0 && again < DEADLOCKS_MAX; again++) {
+        error_clear(&why);
+        code = try_step(db, run, step, &why);
+    }
+    if (code != STATUS_OK && err != NULL && err->code == STATUS_OK) {
+        *err = why;
+    }
+    return code;
+}
+
 enum status migrate_apply(struct db_sync *db, const struct migrate_plan *plan, int *applied,
                           struct error *err) {
     int count = 0;
     enum status code = STATUS_OK;
-    for (bool done = false; code == STATUS_OK && !done;) {
-        code = begin_locked(db, plan, err);
-        if (code != STATUS_OK) {
-            break;
-        }
-        code = apply_next(db, plan, &done, err);
-        if (code == STATUS_OK) {
-            code = sync_script(db, "commit", err);
-        } else {
-            roll_back(db);
-        }
-        count += code == STATUS_OK && !done;
+    struct step step = {.plan = plan};
+    while (code == STATUS_OK && !step.done) {
+        code = run_step(db, apply_step, &step, err);
+        count += code == STATUS_OK && !step.done;
     }
     if (applied != NULL) {
         *applied = count;
@@ -306,16 +342,8 @@ enum status migrate_compare(struct db_sync *db, const struct migrate_plan *plan,
 
 enum status migrate_roles(struct db_sync *db, struct error *err) {
     struct migrate_plan plan = {.lock_timeout_ms = LOCK_TIMEOUT_MS};
-    enum status code = begin_locked(db, &plan, err);
-    if (code != STATUS_OK) {
-        return code;
-    }
-    code = sync_script(db, "select pgstage.make_roles()", err);
-    if (code == STATUS_OK) {
-        return sync_script(db, "commit", err);
-    }
-    roll_back(db);
-    return code;
+    struct step step = {.plan = &plan};
+    return run_step(db, roles_step, &step, err);
 }
 
 static struct migrate_plan embedded_plan(void) {

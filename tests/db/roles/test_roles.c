@@ -1,11 +1,13 @@
 /* C82 (f): who may do what in the schema, as a matrix of role x function and table, and what that means in practice. */
 #include <criterion/criterion.h>
 #include <libpq-fe.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "db/migrate_private.h"
 #include "sql/statements.h"
@@ -326,5 +328,49 @@ Test(roles, an_ordinary_role_migrates_and_makes_the_roles) {
     sync_close(db);
     free(sql);
     free(deployer);
+    free(url);
+}
+
+/* On a thread, which may not end the test: NULL when all went well, else the session's last words. */
+static void *make_roles_by(void *db) {
+    static struct error err = ERROR_NONE;
+    return migrate_roles(db, &err) == STATUS_OK ? NULL : err.text;
+}
+
+/* The tables of the schema in the order in which make_roles comes to them. */
+#define FIRST_TABLE "select c.oid::regclass::text from pg_class c where c.relnamespace = 'pgstage'::regnamespace and" \
+                    " c.relkind = 'r' order by c.ctid limit 1"
+#define LAST_TABLE  "select c.oid::regclass::text from pg_class c where c.relnamespace = 'pgstage'::regnamespace and" \
+                    " c.relkind = 'r' order by c.ctid desc limit 1"
+
+/* A node holds what the roles want, and wants what they hold: they are the ones that give way, and come again. */
+Test(roles, a_deadlock_with_a_nodes_work_is_tried_again) {
+    char *url = pg_new_migrated_database(), *first = pg_text(url, FIRST_TABLE), *last = pg_text(url, LAST_TABLE);
+    PGconn *node = PQconnectdb(url);
+    char *lock_last = mem_format("set deadlock_timeout = '60s'; begin; lock table %s in access share mode", last);
+    char *lock_first = mem_format("lock table %s in access share mode", first);
+    EXPECT_ALLOWED(node, lock_last);
+    struct db_sync *db = open_sync(url);
+    void *why = NULL;
+    pthread_t thread;
+    cr_assert_eq(pthread_create(&thread, NULL, make_roles_by, db), 0);
+    int64_t deadline = clock_now_ms(&clock_boottime) + 60000;
+    while (pg_int(url, "select count(*) from pg_locks l join pg_database d on d.oid = l.database"
+                       " where d.datname = current_database() and not l.granted") == 0) {
+        cr_assert_lt(clock_now_ms(&clock_boottime), deadline);
+    }
+    EXPECT_ALLOWED(node, lock_first); /* granted once the roles have given way */
+    EXPECT_ALLOWED(node, "commit");
+    pthread_join(thread, &why);
+    sync_close(db);
+    cr_expect_null(why, "%s", (const char *)why);
+    cr_expect_eq(pg_int(url, "select count(*) from pg_class c where c.relnamespace = 'pgstage'::regnamespace and c.relkind = 'r'"
+                             " and c.relowner <> 'pgstage_owner'::regrole"),
+                 0);
+    PQfinish(node);
+    free(lock_first);
+    free(lock_last);
+    free(last);
+    free(first);
     free(url);
 }
