@@ -333,7 +333,7 @@ Test(roles, an_ordinary_role_migrates_and_makes_the_roles) {
 
 /* On a thread, which may not end the test: NULL when all went well, else the session's last words. */
 static void *make_roles_by(void *db) {
-    static struct error err = ERROR_NONE;
+    static struct error err;
     return migrate_roles(db, &err) == STATUS_OK ? NULL : err.text;
 }
 
