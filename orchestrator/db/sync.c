@@ -57,31 +57,34 @@ static PGconn *connect_by(const struct conninfo *info) {
     return PQconnectdbParams(params.keywords, params.values, 1);
 }
 
-/* Of several servers the one that writes; while there is none, one that can be read. NULL: the string is malformed. */
-static PGconn *connect_to_best(const char *url, const char *role, struct error *err) {
+/* Of several servers the one that writes; while there is none, one that can be read. A connection that failed is one to
+ * ask why. */
+static enum status connect_to_best(const char *url, const char *role, PGconn **pg, struct error *err) {
     struct conninfo *any = NULL, *writer = NULL;
-    if (conninfo_open(url, role, false, &any, err) != STATUS_OK) {
-        return NULL;
+    enum status code = conninfo_open(url, role, false, &any, err);
+    if (code != STATUS_OK) {
+        return code;
     }
-    PGconn *pg = NULL;
-    if (any->host_count > 1 && conninfo_open(url, role, true, &writer, err) == STATUS_OK) {
-        pg = connect_by(writer);
+    *pg = NULL;
+    if (any->host_count > 1) {
+        code = conninfo_open(url, role, true, &writer, err);
+        *pg = code == STATUS_OK ? connect_by(writer) : NULL;
         conninfo_close(writer);
     }
-    if (pg == NULL || PQstatus(pg) != CONNECTION_OK) {
-        PQfinish(pg);
-        pg = connect_by(any);
+    if (code == STATUS_OK && (*pg == NULL || PQstatus(*pg) != CONNECTION_OK)) {
+        PQfinish(*pg);
+        *pg = connect_by(any);
     }
     conninfo_close(any);
-    return pg;
+    return code;
 }
 
 enum status sync_open(const char *url, const char *role, struct db_sync **db, struct error *err) {
-    PGconn *pg = connect_to_best(url, role, err);
-    if (pg == NULL) {
-        return err->code;
+    PGconn *pg = NULL;
+    enum status code = connect_to_best(url, role, &pg, err);
+    if (code != STATUS_OK) {
+        return code;
     }
-    enum status code = STATUS_OK;
     if (PQstatus(pg) != CONNECTION_OK) {
         code = pq_error_of_connection(err, STATUS_UNAVAILABLE, pg);
         PQfinish(pg);

@@ -142,6 +142,7 @@ struct process {
     uv_signal_t sigint, sigterm, sighup;
     bool handles_closing;
     bool stopping, stop_signalled;
+    int64_t signalled_ms; /* when it was told to stop */
     struct list nodes;
     struct node *front; /* serves; NULL at the end */
     struct node *next;  /* the successor while it starts */

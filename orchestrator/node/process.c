@@ -9,6 +9,8 @@
 #include "base/require.h"
 #include "node/private.h"
 
+enum { SAME_REQUEST_MS = 250 };
+
 static void stop_all(struct process *process, const char *why) {
     process->stopping = true;
     LIST_EACH(at, &process->nodes) {
@@ -19,13 +21,18 @@ static void stop_all(struct process *process, const char *why) {
 static void stop_by_signal(struct process *process, const char *which) {
     process->result->signalled = !process->stopping;
     process->stop_signalled = true;
+    process->signalled_ms = clock_now_ms(&process->clock);
     stop_all(process, which);
 }
 
+/* One request may come twice: a terminal signals the whole group, and a wrapper passes on what it got. */
 static void on_stop(uv_signal_t *handle, int number) {
     struct process *process = handle->data;
     if (!process->stop_signalled) {
         stop_by_signal(process, number == SIGINT ? "SIGINT" : "SIGTERM");
+        return;
+    }
+    if (clock_now_ms(&process->clock) < process->signalled_ms + SAME_REQUEST_MS) {
         return;
     }
     LIST_EACH(at, &process->nodes) {

@@ -136,12 +136,13 @@ static void on_read(uv_work_t *work, int cancelled) {
     process_work_done(process);
 }
 
+/* What the other thread reads is written before it may begin. */
 static void begin(struct process *process) {
     struct reload *reload = &process->reload;
     reload->work.data = process;
+    reload->files = reload->files_asked;
     if (uv_queue_work(&process->loop, &reload->work, read_definitions, on_read) == 0) {
         reload->state = RELOAD_READING;
-        reload->files = reload->files_asked;
         reload->files_asked = reload->revision_asked = false;
     }
 }

@@ -141,6 +141,7 @@
     X(leases_end_in_time)                                                                          \
     X(a_dead_peer_is_of_the_same_host)                                                             \
     X(one_node_leads)                                                                              \
+    X(leadership_ends_before_the_lease)                                                            \
     X(a_batch_goes_with_its_last_task)                                                             \
     X(nodes_are_forgotten_when_they_hold_nothing)                                                  \
     X(a_node_ends_with_what_it_holds)                                                              \

@@ -90,6 +90,25 @@ bool one_node_leads(struct world *world) {
     return world_is_sound(world);
 }
 
+/* The leader's row, in seconds from now. */
+static int64_t leads_for_s(struct world *world) {
+    return world_int(world, "select round(extract(epoch from until - pgstage.now())) from pgstage.leader");
+}
+
+/* A leader whose heartbeats do not come through is replaced while its lease still runs. Leases of 60 s. */
+bool leadership_ends_before_the_lease(struct world *world) {
+    world_sql(world, world->eye, "update pgstage.node set lease_until = pgstage.now() + interval '10 min' where id = 11");
+    EXPECT(world, lead(world, "11") == 1 && leads_for_s(world) == 40, "it leads for %" PRId64 " s", leads_for_s(world));
+    world_sql(world, world->eye, "update pgstage.node set lease_until = pgstage.now() + interval '50 s' where id = 11");
+    EXPECT(world, lead(world, "11") == 1 && leads_for_s(world) == 30, "it leads for %" PRId64 " s", leads_for_s(world));
+    world_sql(world, world->eye, "update pgstage.node set lease_until = pgstage.now() + interval '19 s' where id = 11");
+    EXPECT(world, lead(world, "11") == 0, "it leads on with a lease that nobody renews");
+    world_call(world, world->one, &sql_lead_end, 1, "11");
+    world_sql(world, world->eye, "update pgstage.node set ended = true, lease_until = pgstage.now() + interval '10 min' where id = 12");
+    EXPECT(world, lead(world, "12") == 0, "one leads that went, with time left on its lease");
+    return world_is_sound(world);
+}
+
 static int64_t batches(struct world *world) {
     return world_int(world, "select count(*) from pgstage.claim_batch");
 }

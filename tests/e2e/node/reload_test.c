@@ -308,7 +308,7 @@ Test(reload, what_a_replaced_node_left_does_not_spoil_a_later_stop) {
     rig_await(&rig, "select count(*) from pgstage.task where status = 'running' and rescues > 0", 2);
     kill(rig.nodes[0], SIGTERM);
     cr_assert(rig_await_log(&rig, 0, "reason=\"SIGTERM\""));
-    kill(rig.nodes[0], SIGTERM);
+    rig_insist(&rig, 0, SIGTERM);
     cr_expect_eq(rig_wait(&rig, 0), 0);
     proxy_stop(proxy);
     free(proxied);

@@ -187,6 +187,18 @@ bool rig_await_log(struct rig *rig, int index, const char *text) {
     }
 }
 
+void rig_insist(struct rig *rig, int index, int signal) {
+    int64_t deadline = rig_now_ms() + RIG_DEADLINE_MS;
+    for (bool killing = false; !killing;) {
+        cr_assert(rig_now_ms() < deadline, "a second signal does nothing");
+        kill(rig->nodes[index], signal);
+        rig_pause();
+        char *log = rig_log(rig, index);
+        killing = strstr(log, "node.killing") != NULL;
+        free(log);
+    }
+}
+
 void rig_submit(struct rig *rig, const char *prefix, int count, const char *payload) {
     char *sql = mem_format("select count(*) from pgstage.submit_set('p', (select array_agg('%s' || i order by i) from "
                            "generate_series(1, %d) i), (select array_agg('%s'::jsonb) from generate_series(1, %d)), null, "

@@ -32,6 +32,9 @@ pid_t rig_start(struct rig *rig, int index, const char *options);
 int rig_wait(struct rig *rig, int index);
 char *rig_log(struct rig *rig, int index); /* all that the node wrote; free it */
 
+/* Signals a node that is stopping until it counts as the second request. */
+void rig_insist(struct rig *rig, int index, int signal);
+
 int64_t rig_number(struct rig *rig, const char *sql);
 /* Waits until the query gives `wanted`. */
 void rig_await(struct rig *rig, const char *sql, int64_t wanted);

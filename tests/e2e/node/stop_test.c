@@ -108,11 +108,28 @@ Test(stop, a_run_until_idle_that_is_stopped_says_that_there_is_more) {
     expect_untouched();
 }
 
+/* What comes with the first is the first: Ctrl-C in a terminal, which a wrapper passes on, and a supervisor's own. */
+Test(stop, a_request_that_comes_several_ways_is_one) {
+    start_sleepers(12, "{\"do\": \"sleep\", \"ms\": 700}", "--lease 5s");
+    kill(-rig.nodes[0], SIGINT);
+    kill(rig.nodes[0], SIGINT);
+    rig_await_log(&rig, 0, "node.draining");
+    kill(rig.nodes[0], SIGINT);
+    kill(rig.nodes[0], SIGTERM);
+    cr_expect_eq(rig_wait(&rig, 0), 0);
+    char *log = rig_log(&rig, 0);
+    cr_expect_null(strstr(log, "node.killing"), "%s", log);
+    free(log);
+    int64_t done = rig_number(&rig, "select count(*) from pgstage.task where status = 'done'");
+    cr_expect(done >= 4 && done <= 8, "%lld done", (long long)done);
+    expect_untouched();
+}
+
 Test(stop, c54_the_second_signal_kills_and_uses_no_attempt) {
     start_sleepers(6, "{\"do\": \"sleep\", \"ms\": 60000}", "--lease 5s");
     kill(rig.nodes[0], SIGTERM);
     rig_await_log(&rig, 0, "node.draining");
-    kill(rig.nodes[0], SIGTERM);
+    rig_insist(&rig, 0, SIGTERM);
     cr_expect_eq(rig_wait(&rig, 0), 0);
     cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.task where status = 'ready'"), 6);
     expect_untouched();

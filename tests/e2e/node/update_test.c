@@ -94,9 +94,8 @@ Test(update, a_submit_after_a_cancel_takes_it_away) {
     submit_again("{\"do\": \"ledger\"}", "now() + interval '2 seconds'");
     /* The run of version 1 is not interrupted for a wish that is gone; end it so that the test need not wait. */
     kill(rig.nodes[0], SIGTERM);
-    kill(rig.nodes[0], SIGTERM);
     rig_await_log(&rig, 0, "node.draining");
-    kill(rig.nodes[0], SIGTERM);
+    rig_insist(&rig, 0, SIGTERM);
     rig_wait(&rig, 0);
     rig_start(&rig, 1, "--lease 5s");
     rig_await(&rig, "select count(*) from pgstage.task where status = 'done' and done_version = 3", 1);
