@@ -7,6 +7,8 @@
 
 #include "scheduler/state.h"
 
+enum { RUN_MAX_S = 30 * 86400 };
+
 static int bucket_of(int64_t us) {
     static const double steps[] = {1.2589254, 1.5848932, 1.9952623, 2.5118864, 3.1622777,
                                    3.9810717, 5.0118723, 6.3095734, 7.9432823};
@@ -23,6 +25,8 @@ static int bucket_of(int64_t us) {
 
 void stats_add_run(struct stage *stage, const struct held *h, int64_t began_ms, int64_t run_us, bool failed) {
     struct store_stat *stat = &stage->stat;
+    const int64_t most_us = (int64_t)RUN_MAX_S * 1000 * 1000; /* it is the worker's word: a sum of them must not overflow */
+    run_us = run_us < most_us ? run_us : most_us;
     int64_t queued_us = began_ms > h->queued_ms ? (began_ms - h->queued_ms) * 1000 : 0;
     int64_t wait_us = h->waited_us + queued_us;
     stat->runs++;

@@ -49,7 +49,7 @@ struct message {
     char *output, *message, *sql;
     enum pool_flow flow;
     const char *target;
-    int64_t delay_ms;
+    int64_t delay_ms, run_us;
 };
 
 struct fake_pools {
@@ -104,7 +104,7 @@ static void tell_ended(const struct message *m) {
     struct pool_statement statement = {.sql = text_of(m->sql), .parameter_count = 1, .parameters = &parameter};
     struct pool_outcome outcome = {
         .end = m->end,
-        .run_us = 1000,
+        .run_us = m->run_us > 0 ? m->run_us : 1000,
         .kind = kind_of(m->end),
         .message = text_of(m->message),
         .output = text_of(m->output),
@@ -237,6 +237,7 @@ static void report(struct job *job, enum pool_end end) {
         m->flow = job->plan.flow;
         m->target = job->plan.target;
         m->delay_ms = job->plan.delay_ms;
+        m->run_us = job->plan.run_us;
     } else {
         m->message = mem_copy_string(job->plan.message != NULL ? job->plan.message : "fake");
     }

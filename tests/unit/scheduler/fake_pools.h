@@ -31,6 +31,7 @@ struct fake_plan {
     enum pool_flow flow;
     const char *target; /* POOL_ROUTE; static */
     int64_t delay_ms;   /* POOL_SNOOZE */
+    int64_t run_us;     /* what its worker says of its time; 0: 1000 */
     int64_t linger_ms;            /* how long it lives after an interrupt with a grace */
 };
 

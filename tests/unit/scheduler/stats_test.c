@@ -119,3 +119,25 @@ Test(stats, count_runs_of_sql_stages_and_their_failures) {
     cr_assert_eq(stats->waits, 2);
     rig_finish(&rig);
 }
+
+static struct fake_plan says_nonsense(struct rig *rig, const struct fake_run *run, struct fake_plan usual) {
+    (void)rig;
+    usual.run_us = run->stage[0] == 'a' ? INT64_MAX : (int64_t)3600 * 1000 * 1000;
+    return usual;
+}
+
+/* A worker's word for how long a run took is not trusted: neither a sum nor a wait may come out below nothing. */
+Test(stats, of_a_run_that_claims_to_have_been_endless_are_bounded) {
+    struct rig rig;
+    rig_init(&rig, 2, two);
+    rig.decide = says_nonsense;
+    rig_start(&rig);
+    submit_many(&rig, 20);
+    rig_run(&rig, 5000);
+    const struct fake_stats *stats = fake_store_stats(rig.store);
+    cr_assert_eq(stats->runs, 40);
+    cr_assert_eq(stats->in_buckets, 80);
+    cr_assert_gt(stats->run_us, (int64_t)20 * 3600 * 1000 * 1000);
+    cr_assert(stats->wait_us >= 0 && stats->wait_us < INT64_C(40) * 5000 * 1000, "%lld us", (long long)stats->wait_us);
+    rig_finish(&rig);
+}
