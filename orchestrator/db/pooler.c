@@ -60,33 +60,52 @@ enum status pooler_find(const char *url, struct db_sync *db, enum pooler *pooler
     return code;
 }
 
-/* Where the server does not let us ask for its identity, the names have to do. */
-static const char whereabouts[] =
-    "select pg_catalog.current_database() || case when pg_catalog.has_function_privilege('pg_catalog.pg_control_system()',"
-    " 'execute') then (select ' of ' || s.system_identifier from pg_catalog.pg_control_system() s) else '' end";
+/* The server's identity is "" where it does not let us ask for it: then the names have to do. It is asked for by itself, for a
+ * statement that names the function is refused even when it does not call it. */
+static enum status find_place(struct db_sync *db, char **name, char **server, struct error *err) {
+    char *may = NULL;
+    enum status code = ask(db, "select pg_catalog.current_database()", name, err);
+    if (code == STATUS_OK) {
+        code = ask(db, "select pg_catalog.has_function_privilege('pg_catalog.pg_control_system()', 'execute')", &may, err);
+    }
+    if (code == STATUS_OK) {
+        const char *identity = "select ' of ' || system_identifier from pg_catalog.pg_control_system()";
+        code = ask(db, may[0] == 't' ? identity : "select ''", server, err);
+    }
+    free(may);
+    return code;
+}
+
+static bool is_same(const char *here, const char *server, const char *there, const char *other) {
+    bool known = *server != '\0' && *other != '\0';
+    return strcmp(here, there) == 0 && (!known || strcmp(server, other) == 0);
+}
 
 enum status pooler_check_direct(const char *url, struct db_sync *db, struct error *err) {
     struct db_sync *direct = NULL;
     enum pooler pooler = POOLER_NONE;
-    char *here = NULL, *there = NULL;
+    char *here = NULL, *there = NULL, *server = NULL, *other = NULL;
     enum status code = sync_open(url, "probe", &direct, err);
     if (code == STATUS_OK) {
         code = pooler_find(url, direct, &pooler, err);
     }
     if (code == STATUS_OK) {
-        code = ask(db, whereabouts, &here, err);
+        code = find_place(db, &here, &server, err);
     }
     if (code == STATUS_OK) {
-        code = ask(direct, whereabouts, &there, err);
+        code = find_place(direct, &there, &other, err);
     }
     if (code == STATUS_OK && pooler == POOLER_OF_TRANSACTIONS) {
         code = error_set(err, STATUS_INVALID, "the database to listen on is behind a pooler in transaction mode as well: name "
                                               "PostgreSQL itself");
-    } else if (code == STATUS_OK && strcmp(here, there) != 0) {
-        code = error_set(err, STATUS_INVALID, "the database to listen on is another one (%s, not %s)", there, here);
+    } else if (code == STATUS_OK && !is_same(here, server, there, other)) {
+        code = error_set(err, STATUS_INVALID, "the database to listen on is another one (%s%s, not %s%s)", there, other, here,
+                         server);
     }
     sync_close(direct);
     free(here);
     free(there);
+    free(server);
+    free(other);
     return code;
 }
