@@ -106,6 +106,8 @@ Test(client, a_failure_leaves_the_callers_transaction_as_it_was) {
     EXPECT_CODE(pgstage_submit(producer, "p", &documents[0], NULL, NULL, &error), PGSTAGE_CLIENT_OK);
     cr_expect_eq(PQtransactionStatus(producer), PQTRANS_INTRANS);
     cr_expect_eq(producer_number("select count(*) from pgstage.task"), 0, "it is seen before the commit");
+    expect_state("savepoint own; rollback to pgstage_submit", "3B001"); /* a savepoint of ours was left behind */
+    expect_state("rollback to own", "");
     expect_state("commit", "");
     cr_expect_eq(producer_number("select count(*) from own"), 1);
     expect_text("select string_agg(key, ',') from pgstage.task", "a");
@@ -128,6 +130,9 @@ Test(client, keys_are_checked_and_may_come_again) {
     cr_expect_eq(error.document, 3);
     documents[3].key = long_key;
     EXPECT_CODE(pgstage_submit(producer, "p", &documents[3], NULL, NULL, &error), PGSTAGE_CLIENT_INVALID);
+    cr_expect_eq(error.document, 0, "the server would not say whose it is");
+    long_key[1024] = '\0';
+    EXPECT_CODE(pgstage_submit(producer, "p", &documents[3], NULL, NULL, &error), PGSTAGE_CLIENT_OK);
     documents[3].key = NULL;
     EXPECT_CODE(pgstage_submit(producer, "p", &documents[3], NULL, NULL, &error), PGSTAGE_CLIENT_INVALID);
     documents[3].key = "bad \xff bytes";
@@ -173,6 +178,8 @@ Test(client, a_connection_that_cannot_be_used_is_left_alone) {
     producer_exec("rollback; select pg_terminate_backend(pid) from pg_stat_activity where query like 'rollback to%'"
                   " or query like 'release%'");
     EXPECT_CODE(pgstage_submit(producer, "p", &document, NULL, NULL, &error), PGSTAGE_CLIENT_LOST);
+    EXPECT_CODE(pgstage_submit(producer, "p", &document, NULL, NULL, &error), PGSTAGE_CLIENT_LOST);
+    cr_expect_str_eq(error.text, "there is no connection");
     EXPECT_CODE(pgstage_submit(NULL, "p", &document, NULL, NULL, &error), PGSTAGE_CLIENT_LOST);
 }
 
@@ -190,6 +197,45 @@ Test(client, a_chunk_is_bounded_in_bytes_too) {
     cr_expect_eq(producer_number("select count(distinct xmin::text) from pgstage.task"), 5);
     free_documents(documents, COUNT);
     free(text);
+}
+
+/* Between two others, and larger than a chunk by itself. */
+Test(client, a_document_that_is_larger_than_a_chunk_goes_alone) {
+    char *text = mem_alloc(PGSTAGE_CHUNK_BYTES + 3);
+    memset(text, 'x', PGSTAGE_CHUNK_BYTES + 2);
+    text[0] = text[PGSTAGE_CHUNK_BYTES + 1] = '"';
+    struct pgstage_document documents[] = {{.key = "a"}, {.key = "b", .payload = text}, {.key = "c"}};
+    EXPECT_CODE(pgstage_submit_many(producer, "p", documents, 3, NULL, NULL, &error), PGSTAGE_CLIENT_OK);
+    cr_expect_eq(producer_number("select count(distinct xmin::text) from pgstage.task"), 3);
+    free(text);
+}
+
+/* What the server says is told by what can be done about it; no document is blamed for what is not in one. */
+Test(client, each_refusal_has_its_code) {
+    static const struct {
+        const char *sqlstate;
+        enum pgstage_client_code code;
+    } refusals[] = {
+        {"22P02", PGSTAGE_CLIENT_INVALID},     {"23505", PGSTAGE_CLIENT_INVALID},     {"54000", PGSTAGE_CLIENT_INVALID},
+        {"54001", PGSTAGE_CLIENT_REFUSED},     {"P0F02", PGSTAGE_CLIENT_NO_PIPELINE}, {"40001", PGSTAGE_CLIENT_CONFLICT},
+        {"40P01", PGSTAGE_CLIENT_CONFLICT},    {"55P03", PGSTAGE_CLIENT_CONFLICT},    {"55000", PGSTAGE_CLIENT_REFUSED},
+        {"57014", PGSTAGE_CLIENT_CONFLICT},    {"57P03", PGSTAGE_CLIENT_UNAVAILABLE}, {"53100", PGSTAGE_CLIENT_UNAVAILABLE},
+        {"25006", PGSTAGE_CLIENT_UNAVAILABLE}, {"25001", PGSTAGE_CLIENT_REFUSED},     {"08P01", PGSTAGE_CLIENT_LOST},
+        {"42501", PGSTAGE_CLIENT_REFUSED},     {"P0001", PGSTAGE_CLIENT_REFUSED},
+    };
+    struct pgstage_document documents[] = {{.key = "a"}, {.key = "b"}, {.key = "c"}};
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
+        char *sql = mem_format("create or replace function refuse() returns trigger language plpgsql as $$ begin raise"
+                               " E'not\nnow \n' using errcode = '%s'; end $$; drop trigger if exists refuse on pgstage.task;"
+                               " create trigger refuse before insert on pgstage.task for each row execute function refuse()",
+                               refusals[i].sqlstate);
+        producer_exec(sql);
+        EXPECT_CODE(pgstage_submit_many(producer, "p", documents, 3, NULL, NULL, &error), refusals[i].code);
+        cr_expect_str_eq(error.sqlstate, refusals[i].sqlstate);
+        cr_expect_str_eq(error.text, "not now", "it is one line");
+        cr_expect_eq(error.document, PGSTAGE_NO_DOCUMENT, "%s", refusals[i].sqlstate);
+        free(sql);
+    }
 }
 
 /* A program that was compiled with a header whose structures were shorter. */
@@ -234,5 +280,27 @@ Test(client, an_older_caller_has_shorter_documents) {
                               NULL, 0, (struct pgstage_submitted *)(void *)outcomes, sizeof outcomes[0], &error);
     cr_expect_eq(code, PGSTAGE_CLIENT_OK, "%s", error.text);
     cr_expect_eq(outcomes[1], PGSTAGE_NEW);
+    expect_text("select string_agg(key || payload, ',' order by key) from pgstage.task", "a1,b2");
+}
+
+/* And one whose structures are longer: what this library does not know of is left alone. */
+Test(client, a_newer_caller_has_longer_documents) {
+    struct newer_document {
+        struct pgstage_document known;
+        const char *more[4];
+    } documents[] = {{.known = {.key = "a", .payload = "1"}}, {.known = {.key = "b", .payload = "2"}}};
+    struct newer_submitted {
+        struct pgstage_submitted known;
+        int64_t more[4];
+    } submitted[2];
+    enum pgstage_client_code code =
+        pgstage_client_submit(producer, "p", &documents[0].known, 2, sizeof documents[0], NULL, 0, &submitted[0].known,
+                              sizeof submitted[0], &error);
+    cr_expect_eq(code, PGSTAGE_CLIENT_OK, "%s", error.text);
+    for (int i = 0; i < 2; i++) {
+        cr_expect_eq(submitted[i].known.outcome, PGSTAGE_NEW);
+        cr_expect_eq(submitted[i].known.version, 1);
+        cr_expect_eq(submitted[i].more[0], 0);
+    }
     expect_text("select string_agg(key || payload, ',' order by key) from pgstage.task", "a1,b2");
 }
