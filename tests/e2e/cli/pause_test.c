@@ -38,6 +38,7 @@ Test(pause, of_a_stage_and_of_all) {
     struct run *run = cli("resume lib/second");
     cr_expect_str_eq(run->out, "lib/second goes on\n");
     cr_expect_str_eq(run->err, "pgstage: but the pipeline is paused as a whole; pgstage resume lib lets it go on\n");
+    cli_prints("{\"pipeline\":\"lib\",\"stage\":\"second\",\"paused\":true}\n", "resume lib/second --json");
     cli_prints("{\"pipeline\":\"lib\",\"stage\":\"first\",\"paused\":true}\n", "pause lib/first --json");
     cli_prints("lib goes on\n", "resume lib");
     cr_expect_eq(number("select count(*) from pgstage.stage where paused"), 0);
@@ -124,4 +125,26 @@ Test(drain, waits_for_claims_that_are_under_way) {
     run = cli("drain lib --timeout 0s");
     cr_expect_eq(run->status, 0, "that of another pipeline does not count: %s", run->err);
     sync_close(db);
+}
+
+Test(drain, of_a_stage_that_the_definition_has_no_more) {
+    write_file("lib.yaml", "pipeline: lib\nstages:\n  - {name: first, sql: select 1}\n");
+    cli_prints("pipeline 'lib' is at revision 2\n", "apply lib.yaml");
+    cli_refuses(2, "pgstage: pipeline 'lib' has no stage 'second'; its stages are first", "drain lib/second");
+    cr_expect_eq(number("select count(*) from pgstage.stage where paused"), 0);
+}
+
+/* What is left is told while it is waited for, each time once. */
+Test(drain, ctrl_c_ends_the_wait_and_leaves_the_pauses) {
+    char *all = NULL;
+    cli_prints("new (version 1)\n", "submit lib a");
+    claim("a");
+    struct terminal *terminal = terminal_start("drain lib");
+    terminal_await(terminal, "left: first (paused): 1 running");
+    terminal_type(terminal, "\003");
+    cr_expect_eq(terminal_end(terminal, &all), 1, "%s", all);
+    cr_expect(has(all, "pgstage: not drained yet; left: first (paused): 1 running"), "%s", all);
+    cr_expect(has(all, "paused: first; pgstage resume lib lets it go on"), "%s", all);
+    cr_expect_eq(number("select count(*) from pgstage.stage where paused"), 1);
+    free(all);
 }

@@ -51,6 +51,31 @@ Test(prune, as_the_definition_says) {
     expect_true_counts();
 }
 
+/* Nothing of the page was done: it is sent again, but not for ever. */
+Test(prune, a_deadlock_is_tried_again) {
+    pg_exec(cli_url(), "create sequence tries; create function clash() returns trigger language plpgsql as $$ begin"
+                       " if nextval('public.tries') < 5 then raise 'deadlock detected' using errcode = '40P01'; end if;"
+                       " return null; end $$;"
+                       "create trigger clash before delete on pgstage.task for each statement execute function clash()");
+    cli_prints("2 tasks and 0 failed runs are forgotten\n", "prune lib --status done --older-than 1d --yes");
+    expect_true_counts();
+    pg_exec(cli_url(), "alter sequence tries minvalue -1000 restart -1000");
+    struct run *run = cli("prune lib --status failed --older-than 1d --yes");
+    cr_expect_eq(run->status, 3);
+    cr_expect(has(run->err, "deadlock detected"), "%s", run->err);
+    cr_expect_eq(number("select count(*) from pgstage.task where key = 'bad'"), 1);
+}
+
+/* Rows of failed runs, and statuses of which there is nothing to forget, are no documents that would run again. */
+Test(prune, tells_only_what_it_would_do) {
+    write_file("lib.yaml", "pipeline: lib\nretention: {done: 30d, errors: 36h}\nstages:\n  - {name: first, sql: select 1}\n"
+                           "  - {name: second, sql: select 1}\n");
+    cli_prints("pipeline 'lib' is at revision 2\n", "apply lib.yaml");
+    struct run *run = cli("prune");
+    cr_expect_eq(run->status, 4);
+    cr_expect_str_eq(run->err, "lib: 1 failed run, older than 1d12h\npgstage: say --yes to forget them\n");
+}
+
 Test(prune, the_leader_does_it_by_itself) {
     write_file("lib.yaml", "pipeline: lib\nretention: {done: 1d}\nstages:\n  - {name: first, sql: select 1}\n"
                            "  - {name: second, sql: select 1}\n");
@@ -69,6 +94,10 @@ Test(prune, wrong_words) {
                 "prune lib --status done");
     cli_refuses(2, "pgstage prune: --status wants done, failed, cancelled or errors, not 'ready'",
                 "prune lib --status ready --older-than 1d");
+    cli_refuses(2, "pgstage prune: --status and --older-than go together; without them it is as the definitions say",
+                "prune lib --older-than 1d");
+    cli_refuses(2, "pgstage prune: --older-than wants a duration such as 10s, 5m or 1h30m, not 'x'",
+                "prune lib --status done --older-than x");
     cli_refuses(2, "pgstage prune: --status and --older-than want a pipeline", "prune --status done --older-than 1d");
     cli_refuses(2, "pgstage: there is no pipeline 'lab'; did you mean 'lib'?", "prune lab");
 }

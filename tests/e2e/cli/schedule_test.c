@@ -43,6 +43,10 @@ Test(schedule, names_what_is_wrong) {
     cli_refuses(2, "pgstage: there is no pipeline 'corn'; did you mean 'cron'?", "schedule pause corn sweep");
     cli_refuses(2, "pgstage schedule: pause wants a pipeline and the name of a schedule", "schedule pause cron");
     cli_refuses(2, "pgstage schedule: 'cron' is not list, pause, resume or fire", "schedule cron sweep");
+    cli_refuses(2, "pgstage schedule: 'list' is not list, pause, resume or fire", "schedule list cron sweep");
+    cli_refuses(2, "pgstage: there is no pipeline 'corn'; did you mean 'cron'?", "schedule list corn");
+    cli_refuses(2, "pgstage: pipeline 'cron' has no schedule 'xyz'; pgstage schedule list cron shows what there is",
+                "schedule resume cron xyz");
     shell("sed -i 's,Europe/Oslo,Europe/Osl,' cron.yaml");
     struct run *run = cli("apply cron.yaml");
     cr_expect_eq(run->status, 2);
@@ -86,4 +90,15 @@ Test(schedule, status_warns_of_what_does_not_fire) {
               run->out);
     cli("schedule pause cron again");
     cr_expect(!has(cli("status cron")->out, "overdue"));
+}
+
+Test(schedule, one_that_cannot_be_fired_fails_with_the_reason) {
+    free(text("create function refuse() returns trigger language plpgsql as $$ begin raise 'no such thing'; end $$;"
+              "create trigger refuse before insert on pgstage.task for each row execute function refuse()"));
+    struct run *run = cli("schedule fire cron sweep");
+    cr_expect_eq(run->status, 1);
+    cr_expect_str_eq(run->out, "failed\n");
+    cr_expect_str_eq(run->err, "pgstage: no such thing\n");
+    run = cli("schedule fire cron sweep --json");
+    cr_expect(has(run->out, "\"outcome\":\"failed\",\"task\":null,\"error_text\":\"no such thing\""), "%s", run->out);
 }

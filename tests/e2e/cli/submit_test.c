@@ -98,6 +98,14 @@ Test(submit, names_the_pipeline_that_may_be_meant) {
     cli_refuses(2, "pgstage: there is no pipeline '\\x1b[31m'; there are lib", "submit \"$(printf '\\033[31m')\" a");
 }
 
+Test(submit, names_some_of_many_pipelines_and_one_without_a_definition) {
+    number("select count(*) from generate_series(1, 30) i, pgstage.register('q' || lpad(i::text, 2, '0'), 'x', '{a}', 'apply')");
+    cli_refuses(2, "pgstage: there is no pipeline 'something'; there are lib, q01, q02, q03, q04, q05, q06, q07, q08, q09, q10, q11, "
+                   "q12, q13, q14, q15, q16, q17, q18, q19, ...", "submit something a");
+    number("with u as (update pgstage.pipeline set revision = 0 where name = 'q07' returning 1) select count(*) from u");
+    cli_refuses(2, "pgstage: pipeline 'q07' has no current definition; make one so: pgstage apply FILE", "submit q07 a");
+}
+
 TestSuite(submit_at_first, .init = cli_begin, .fini = cli_end, .timeout = 60);
 
 Test(submit_at_first, it_says_how_to_make_a_pipeline) {
@@ -148,5 +156,30 @@ Test(submit, ctrl_c_ends_the_wait_and_leaves_the_task) {
     cr_expect_eq(terminal_end(terminal, &all), 1, "%s", all);
     cr_expect(has(all, "pgstage: the task 'a' is not at its end; it goes on"), "%s", all);
     cr_expect_eq(number("select count(*) from pgstage.task where status = 'ready'"), 1);
+    free(all);
+}
+
+/* The connection is lost while it waits, and the task is forgotten. */
+Test(submit, waits_on_another_connection_and_not_for_a_task_that_is_gone) {
+    struct terminal *terminal = terminal_start("submit lib a --wait");
+    char *all = NULL;
+    terminal_await(terminal, "new (version 1)");
+    cr_expect_eq(number("select sum(pg_terminate_backend(pid, 10000)::int) from pg_stat_activity where datname = current_database()"
+                        " and application_name = 'pgstage submit'"),
+                 1);
+    number("with d as (delete from pgstage.task returning 1) select count(*) from d");
+    cr_expect_eq(terminal_end(terminal, &all), 1, "%s", all);
+    cr_expect(has(all, "pgstage: the task 'a' is gone"), "%s", all);
+    cr_expect(!has(all, "terminating"), "%s", all);
+    free(all);
+}
+
+Test(submit, does_not_wait_on_when_it_may_not_look) {
+    struct terminal *terminal = terminal_start("submit lib a --wait");
+    char *all = NULL;
+    terminal_await(terminal, "new (version 1)");
+    free(text("alter table pgstage.task rename to hidden"));
+    cr_expect_eq(terminal_end(terminal, &all), 2, "%s", all);
+    cr_expect(has(all, "pgstage.task"), "%s", all);
     free(all);
 }

@@ -37,6 +37,18 @@ Test(terminal, anything_but_yes_changes_nothing) {
     cr_expect_eq(number("select count(*) from pgstage.task where version = 1"), 2);
 }
 
+/* Asked where it can be read, and answered where it can be typed; else it is refused. */
+Test(terminal, nobody_is_asked_who_cannot_answer) {
+    char *all = NULL;
+    cr_expect_eq(terminal_end(terminal_start("cancel lib --status ready </dev/null"), &all), 4);
+    cr_expect(has(all, "say --yes to cancel them") && !has(all, "[y/N]"), "%s", all);
+    free(all);
+    cr_expect_eq(terminal_end(terminal_start("cancel lib --status ready 2>asked"), &all), 4);
+    free(all);
+    cr_expect_str_eq(shell("cat asked")->out, "pgstage: 2 tasks of pipeline 'lib' match; say --yes to cancel them\n");
+    cr_expect_eq(number("select count(*) from pgstage.task where status = 'ready'"), 2);
+}
+
 Test(terminal, progress_is_shown_while_lines_are_submitted) {
     char *all = NULL;
     shell("seq 1 3000 | sed 's/.*/{\"key\":\"k&\"}/' >m");
