@@ -306,6 +306,32 @@ Test(flow, a_locked_urgent_row_holds_up_nobody) {
     rig_finish(&rig);
 }
 
+/* What was taken out of turn is not where the next claim begins. */
+Test(flow, a_share_is_no_more_than_was_asked_for) {
+    static const struct rig_stage alone[] = {{.kind = SCHED_HANDLER, .workers = 1, .share_percent = 20}};
+    struct rig rig;
+    rig_init(&rig, 1, alone);
+    rig_start(&rig);
+    for (int i = 0; i < 20; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "patient%d", i);
+        rig_submit(&rig, key)->priority = 5;
+    }
+    rig_run(&rig, 1);
+    for (int i = 0; i < 40; i++) {
+        submit_urgent(&rig, i);
+    }
+    while (rig.run_count < 40) {
+        rig_run(&rig, 1);
+    }
+    int patient = 0;
+    for (int i = 10; i < 40; i++) {
+        patient += strncmp(rig.runs[i].key, "patient", 7) == 0;
+    }
+    cr_assert_eq(patient, 6, "%d of 30", patient);
+    rig_finish(&rig);
+}
+
 /* A stage with a share or a limit counts what it claims: nothing gets into it in the node's memory. */
 Test(flow, such_stages_take_committed_tasks_only) {
     static const struct rig_stage share[] = {RIG_HANDLER(1), {.kind = SCHED_HANDLER, .workers = 1, .share_percent = 10}};
@@ -358,4 +384,34 @@ Test(flow, a_limit_that_the_node_hears_of_holds) {
     cr_assert_eq(rig.run_count, 10, "a place that it leaves is taken again at once: %d", rig.run_count);
     cr_assert_eq(running_at_once(&rig), 2);
     rig_finish(&rig);
+}
+
+static struct fake_plan other_stays_in_b(struct rig *rig, const struct fake_run *run, struct fake_plan usual) {
+    (void)rig;
+    usual.run_ms = runs_in(run, "b") && strcmp(run->key, "other") == 0 ? -1 : usual.run_ms;
+    return usual;
+}
+
+/* Also for a claim that is to be kept to the end: only what is claimed there is counted. */
+Test(flow, a_kept_claim_ends_before_a_stage_with_a_limit) {
+    static const struct rig_stage plain[] = {RIG_HANDLER(2), RIG_HANDLER(2)}, sql[] = {RIG_QUEUES_SQL(2), RIG_HANDLER(2)};
+    for (int i = 0; i < 2; i++) {
+        struct rig rig;
+        rig_init(&rig, 2, i == 0 ? plain : sql);
+        rig.decide = other_stays_in_b;
+        rig_start(&rig);
+        rig_limit(&rig, 1, 1);
+        rig_submit(&rig, "other");
+        while (rig_runs_of(&rig, "b", "other") == 0) {
+            rig_run(&rig, 1);
+        }
+        rig_submit(&rig, "k")->superseded = 3;
+        rig_run(&rig, 3000);
+        cr_assert_eq(rig_runs_of(&rig, "a", "k"), 1);
+        cr_assert_eq(rig_runs_of(&rig, "b", "k"), 0, "two run where one may");
+        cr_assert_eq(rig_row(&rig, "k")->status, FAKE_READY);
+        fake_pools_end(rig.pools, "other", POOL_OK, NULL);
+        rig_until(&rig, "k", FAKE_DONE);
+        rig_finish(&rig);
+    }
 }

@@ -156,10 +156,24 @@ Test(pace, a_stage_that_finds_something_is_looked_at_again_soon) {
     rig_submit(&rig, "k");
     rig_until(&rig, "k", FAKE_DONE);
     for (int i = 0; i < 20; i++) {
-        rig_submit(&rig, "k");
+        rig_submit(&rig, "k")->priority = -i; /* before where the last claim ended */
         rig_run(&rig, 100);
         rig_expect_done(&rig, "k");
     }
+    rig_finish(&rig);
+}
+
+Test(pace, a_paused_stage_is_not_asked_for) {
+    struct rig rig;
+    rig_init(&rig, 1, one);
+    rig_start(&rig);
+    rig_pause(&rig, 0, true);
+    rig_submit(&rig, "k");
+    rig_run(&rig, 1000);
+    cr_assert_eq(rig_count_calls(&rig, FAKE_TICK, 10000), 0);
+    rig_pause(&rig, 0, false);
+    rig_run(&rig, 100);
+    rig_expect_done(&rig, "k");
     rig_finish(&rig);
 }
 
@@ -229,5 +243,25 @@ Test(pace, a_woken_node_claims_from_the_front) {
         rig_run(&rig, 1);
     }
     cr_assert_leq(rig.run_count - before, 2, "%d others went before it", rig.run_count - before - 1);
+    rig_finish(&rig);
+}
+
+/* Nobody was told of it: it is found all the same, while claims of a long backlog come back full. */
+Test(pace, the_front_is_looked_at_once_a_second) {
+    struct rig rig;
+    rig_init(&rig, 1, one);
+    rig_start(&rig);
+    for (int i = 0; i < 200; i++) {
+        char key[8];
+        snprintf(key, sizeof key, "k%d", i);
+        rig_submit(&rig, key);
+    }
+    while (rig.run_count < 20) {
+        rig_run(&rig, 1);
+    }
+    rig_row(&rig, "k199")->priority = -5;
+    rig_run(&rig, 1050);
+    cr_assert_eq(rig_runs_of(&rig, "a", "k199"), 1);
+    cr_assert_lt(rig.run_count, 190, "the backlog is over: nothing is shown");
     rig_finish(&rig);
 }
