@@ -88,7 +88,13 @@ Test(db_sync, the_roles_time_outs_are_put_aside) {
     struct db_sync *db = NULL;
     struct error err = ERROR_NONE;
     cr_assert_eq(sync_open(url, "test", &db, &err), STATUS_OK, "%s", err.text);
-    cr_assert_eq(sync_run(db, NULL, "select pg_sleep(0.6)", 0, NULL, NULL, &err), STATUS_OK, "%s", err.text);
+    struct db_result *result = ask(db, "select name, setting from pg_settings where name in ('statement_timeout', 'lock_timeout',"
+                                       " 'idle_session_timeout', 'idle_in_transaction_session_timeout')");
+    cr_assert_eq(db_rows(result), 4);
+    for (int row = 0; row < 4; row++) {
+        cr_expect_str_eq(db_value(result, row, 1), "0", "%s", db_value(result, row, 0));
+    }
+    sync_result_free(result);
     cr_expect(sync_has_own_session(db));
     sync_close(db);
     free(url);

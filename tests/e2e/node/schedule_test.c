@@ -1,4 +1,5 @@
 /* schedule_test.c - who fires schedules, and that each tick is fired once whoever dies: C10, C36, C56. */
+#include <libpq-fe.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -110,10 +111,14 @@ Test(schedule, a_scan_is_done_when_a_schedule_asks) {
 
 /* C36: what is skipped is skipped once a tick, and the node sleeps between. */
 Test(schedule, c36_an_overlap_costs_a_row_a_tick) {
-    write_pipeline("{name: s, every: 1s, do: {submit: {key: k}}}", "select pg_sleep(3.5)");
+    PGconn *gate = PQconnectdb(rig.url);
+    write_pipeline("{name: s, every: 1s, do: {submit: {key: k}}}", "select pg_advisory_xact_lock(36)");
+    PQclear(PQexec(gate, "select pg_advisory_lock(36)")); /* until then the first task does not end */
     rig_start(&rig, 0, "");
-    rig_await(&rig, "select (count(*) filter (where outcome = 'fired') >= 2 and count(*) filter (where outcome = 'skipped')"
-                    " >= 3)::int from pgstage.schedule_fire", 1);
+    rig_await(&rig, "select (count(*) filter (where outcome = 'skipped') >= 3)::int from pgstage.schedule_fire", 1);
+    cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.schedule_fire where outcome = 'fired'"), 1);
+    PQfinish(gate);
+    rig_await(&rig, "select (count(*) filter (where outcome = 'fired') >= 2)::int from pgstage.schedule_fire", 1);
     cr_expect_eq(rig_number(&rig, "select count(*) - (extract(epoch from max(tick) - min(tick)) + 1) from pgstage.schedule_fire"), 0);
 }
 

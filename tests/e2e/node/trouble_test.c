@@ -182,6 +182,15 @@ static void make_room(bool mounted, const char *place) {
     }
 }
 
+/* Until the server has undone so many more transactions: each tick that it refuses is one. */
+static void await_refusals(int count) {
+    int64_t before = rig_number(&rig, "select xact_rollback from pg_stat_database where datname = current_database()");
+    char *sql = mem_format("select (xact_rollback >= %" PRId64 ")::int from pg_stat_database where datname = current_database()",
+                           before + count);
+    rig_await(&rig, sql, 1);
+    free(sql);
+}
+
 /* C83. Outputs are large, so that they need new pages at once. */
 Test(trouble, c83_a_full_disk_stops_claims_costs_no_attempt_and_few_lines) {
     char place[] = "/tmp/pgstage-disk-XXXXXX";
@@ -208,10 +217,7 @@ Test(trouble, c83_a_full_disk_stops_claims_costs_no_attempt_and_few_lines) {
     rig_await_log(&rig, 0, "node.up");
     rig_submit(&rig, "doc", 100, "{}");
     rig_await_log(&rig, 0, "53100");
-    int64_t until = rig_now_ms() + 3000; /* many ticks are refused */
-    while (rig_now_ms() < until) {
-        rig_pause();
-    }
+    await_refusals(8);
     char *log = rig_log(&rig, 0);
     cr_expect_leq(count_lines(log, " error ") + count_lines(log, " warn "), 10, "%s", log);
     cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.task where status = 'done'"), 0);
@@ -230,16 +236,13 @@ Test(trouble, c83_a_full_disk_stops_claims_costs_no_attempt_and_few_lines) {
 /* A server that refuses the very first thing, again and again. */
 Test(trouble, c83_a_full_disk_at_the_start_says_little_and_is_waited_for) {
     apply();
-    pg_exec(rig.url, "create function full_disk() returns trigger language plpgsql as $$ begin"
-                     " raise 'no space left' using errcode = '53100'; end $$;"
+    pg_exec(rig.url, "create sequence tries; create function full_disk() returns trigger language plpgsql as $$ begin"
+                     " perform nextval('public.tries'); raise 'no space left' using errcode = '53100'; end $$;"
                      "create trigger full_disk before insert on pgstage.node for each row execute function full_disk()");
     rig_submit(&rig, "doc", 10, "{}");
     rig_start(&rig, 0, "--lease 5s");
     rig_await_log(&rig, 0, "node.start reason=");
-    int64_t until = rig_now_ms() + 4000; /* eight tries */
-    while (rig_now_ms() < until) {
-        rig_pause();
-    }
+    rig_await(&rig, "select (last_value >= 8)::int from tries", 1);
     char *log = rig_log(&rig, 0);
     cr_expect_leq(count_lines(log, " error ") + count_lines(log, " warn "), 5, "%s", log);
     free(log);
