@@ -9,7 +9,7 @@
 #include "sql/statements.h"
 
 enum { LISTED_PIPELINE, LISTED_NAME, LISTED_SPEC, LISTED_ZONE, LISTED_DO, LISTED_PAUSED, LISTED_NEXT, LISTED_LAST,
-       LISTED_OUTCOME, LISTED_TASK, LISTED_ERROR };
+       LISTED_OUTCOME, LISTED_TASK, LISTED_ERROR, LISTED_OVERDUE };
 enum { FIRED_TICK, FIRED_OUTCOME, FIRED_TASK, FIRED_ERROR };
 
 /* ---- list --------------------------------------------------------------------------------------------------------- */
@@ -17,8 +17,8 @@ enum { FIRED_TICK, FIRED_OUTCOME, FIRED_TASK, FIRED_ERROR };
 static void add_as_json(struct buf *out, const struct db_result *rows, int row) {
     json_begin(out, NULL, '{');
     for (int column = 0; column < db_columns(rows); column++) {
-        if (column == LISTED_PAUSED) {
-            json_add_bool(out, "paused", db_bool(rows, row, column));
+        if (column == LISTED_PAUSED || column == LISTED_OVERDUE) {
+            json_add_bool(out, db_column_name(rows, column), !db_is_null(rows, row, column) && db_bool(rows, row, column));
         } else {
             json_add_text(out, db_column_name(rows, column), db_is_null(rows, row, column) ? NULL : db_value(rows, row, column));
         }
@@ -36,11 +36,12 @@ static void add_pair(struct table *table, const char *a, const char *between, co
     buf_finish(&cell);
 }
 
-static void add_time(struct table *table, const char *iso, const char *otherwise) {
+static void add_time(struct table *table, const char *iso, const char *note, const char *otherwise) {
     struct buf cell;
     buf_init(&cell, SIZE_MAX);
     if (*iso != '\0') {
         text_time(&cell, iso);
+        buf_append_string(&cell, note);
     }
     table_add(table, *iso != '\0' ? cell.data : otherwise);
     buf_finish(&cell);
@@ -50,8 +51,10 @@ static void add_as_row(struct table *table, const struct db_result *rows, int ro
     add_pair(table, db_value(rows, row, LISTED_PIPELINE), "/", db_value(rows, row, LISTED_NAME));
     add_pair(table, db_value(rows, row, LISTED_SPEC), " ", db_value(rows, row, LISTED_ZONE));
     table_add(table, db_value(rows, row, LISTED_DO));
-    add_time(table, db_value(rows, row, LISTED_NEXT), db_bool(rows, row, LISTED_PAUSED) ? "paused" : "never");
-    add_time(table, db_value(rows, row, LISTED_LAST), "");
+    bool overdue = !db_is_null(rows, row, LISTED_OVERDUE) && db_bool(rows, row, LISTED_OVERDUE);
+    add_time(table, db_value(rows, row, LISTED_NEXT), overdue ? " (overdue)" : "",
+             db_bool(rows, row, LISTED_PAUSED) ? "paused" : "never");
+    add_time(table, db_value(rows, row, LISTED_LAST), "", "");
     add_pair(table, db_value(rows, row, LISTED_OUTCOME), ": ", db_value(rows, row, LISTED_ERROR));
 }
 

@@ -67,7 +67,9 @@ static void warn_of_stage(const struct giving *giving, int row) {
     int64_t open = ready + db_int64(stages, row, STAGE_RUNNING) + db_int64(stages, row, STAGE_DELAYED) +
                    db_int64(stages, row, STAGE_WAITING) + db_int64(stages, row, STAGE_FAILED);
     if (db_is_null(stages, row, STAGE_POSITION)) {
-        give(giving, pipeline, stage, "the definition has no such stage any more, and %" PRId64 " tasks stand at it", open);
+        if (open > 0) {
+            give(giving, pipeline, stage, "the definition has no such stage any more, and %" PRId64 " tasks stand at it", open);
+        }
         return;
     }
     if (db_bool(stages, row, STAGE_PAUSED)) {

@@ -87,6 +87,7 @@ static void on_lead(void *context, const struct store_lead_answer *answer) {
     } else {
         if (!duties->leads || duties->term != answer->term) {
             duties->term_since_ms = node_now(node);
+            sooner(&duties->next_lead_ms, node_now(node) + LEAD_EVERY_MS); /* what is due need not wait for the next question */
             log_event(LOG_INFO, "leader.term", "node=%lld term=%lld", (long long)node->lease.node,
                       (long long)answer->term);
         }

@@ -237,6 +237,11 @@ static void on_failed(struct scheduler *s, struct held *h, const struct pool_out
               log_text(h->reason == NULL ? "" : h->reason));
 }
 
+/* A run that was told to give up, and did. Why it says so does not count: the task's new state was decided elsewhere. */
+static bool gave_up(const struct held *h, enum pool_end end) {
+    return (h->cancelled && (end == POOL_RETRY || end == POOL_FAIL)) || (h->superseded && end == POOL_RETRY);
+}
+
 static void on_ended(void *context, struct pool *pool, uint64_t run, const struct pool_outcome *outcome) {
     (void)pool;
     struct stage *origin = context;
@@ -247,7 +252,7 @@ static void on_ended(void *context, struct pool *pool, uint64_t run, const struc
     stage->running--;
     if (outcome->end != POOL_RETURNED && outcome->end != POOL_INTERRUPTED) {
         int64_t began_ms = clock_now_ms(s->options.clock) - outcome->run_us / 1000;
-        stats_add_run(stage, h, began_ms, outcome->run_us, outcome->end != POOL_OK);
+        stats_add_run(stage, h, began_ms, outcome->run_us, outcome->end != POOL_OK && !gave_up(h, outcome->end));
     }
     h->state = HELD_ENDED;
     h->interrupt_at_ms = 0;
@@ -259,7 +264,7 @@ static void on_ended(void *context, struct pool *pool, uint64_t run, const struc
         on_ok(s, h, outcome);
     } else if (outcome->end == POOL_RETURNED && !s->draining && !h->cancelled && !h->superseded) {
         held_enqueue(h, stage, true);
-    } else if (outcome->end == POOL_RETURNED || outcome->end == POOL_INTERRUPTED) {
+    } else if (outcome->end == POOL_RETURNED || outcome->end == POOL_INTERRUPTED || gave_up(h, outcome->end)) {
         held_end(h, STORE_RELEASE);
     } else {
         on_failed(s, h, outcome);

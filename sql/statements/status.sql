@@ -32,5 +32,5 @@ select p.name as pipeline, s.name as stage, r.position, s.paused or p.paused as 
          on true
  where ($1::text is null or p.name = $1::text)
  group by p.name, s.name, r.position, s.paused, p.paused
-having r.position is not null or coalesce(sum(c.n) filter (where c.status not in ('done', 'cancelled')), 0) <> 0
+having r.position is not null or coalesce(sum(c.n), 0) <> 0
  order by p.name, r.position nulls last, s.name;

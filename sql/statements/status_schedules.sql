@@ -1,4 +1,4 @@
--- Schedules whose last tick could not be fired, or is overdue by more than a minute.
+-- Schedules whose last tick could not be fired, or is overdue by more than ten seconds.
 -- $1 text: pipeline, null for all
 -- columns: pipeline, schedule, tick (ISO 8601; null: overdue), error_text, overdue_ms
 select p.name as pipeline, s.name as schedule, to_jsonb(f.tick) #>> '{}' as tick, f.error_text,
@@ -8,5 +8,5 @@ select p.name as pipeline, s.name as schedule, to_jsonb(f.tick) #>> '{}' as tick
                       where k.schedule = s.id order by k.tick desc limit 1) l on true
   left join lateral (select l.tick, l.error_text where l.outcome = 'failed') f on true
  where ($1::text is null or p.name = $1::text)
-   and (f.tick is not null or (not s.paused and s.next_at < pgstage.now() - interval '1 minute'))
+   and (f.tick is not null or (not s.paused and s.next_at < pgstage.now() - interval '10 s'))
  order by p.name, s.name;

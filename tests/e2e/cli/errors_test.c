@@ -86,6 +86,23 @@ Test(errors, groups_what_is_wrong_now) {
     cli_prints("1 retried\n", "retry lib --error 'disk full' --yes");
 }
 
+/* A task that failed several times was first seen failing by its first failed run of that kind, not by its last. */
+Test(errors, the_first_failed_run_counts) {
+    fail("a", "page 7 is broken", 10, "failed");
+    pg_exec(cli_url(), "update pgstage.task set attempt = 3;"
+                       "insert into pgstage.failure (task, stage, version, attempt, at, kind, error_text)"
+                       " select t.id, t.stage, t.version + v.more, v.attempt, now() - v.ago * interval '1 min', 'error', v.why"
+                       "   from pgstage.task t cross join (values (0, 1, 40, 'disk full'), (0, 2, 30, 'page 5 is broken'),"
+                       " (0, 3, 10, 'page 7 is broken'), (-1, 1, 99, 'page 1 is broken')) v(more, attempt, ago, why)");
+    struct run *run = cli("errors lib --json");
+    cr_expect(!has(run->out, "disk full"), "%s", run->out);
+    cr_expect(has(run->out, "\"failed\":1,\"retrying\":0,"), "%s", run->out);
+    cr_expect(has(run->out, "\"error_text\":\"page 7 is broken\""), "%s", run->out);
+    char *seen = text("select to_jsonb(min(at)) #>> '{}' from pgstage.failure where error_text = 'page 5 is broken'");
+    cr_expect(has(run->out, seen), "%s: %s", seen, run->out);
+    free(seen);
+}
+
 Test(errors, shows_the_largest_groups) {
     pg_exec(cli_url(), "select count(*) from pgstage.submit_set('lib', array(select 'k' || i from generate_series(1, 25) i), "
                        "array_fill(null::jsonb, array[25]), array_fill(null::timestamptz, array[25]), array_fill(0, "

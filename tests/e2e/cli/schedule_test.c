@@ -83,6 +83,8 @@ Test(schedule, status_warns_of_what_does_not_fire) {
     free(text("update pgstage.schedule set next_at = next_at - interval '1 year' where name = 'again' returning 1"));
     struct run *run = cli("status cron");
     cr_expect(has(run->out, "schedule 'again' is overdue by 52w"), "%s", run->out);
+    cr_expect(has(cli("schedule list cron")->out, " (overdue)"));
+    cr_expect(has(cli("schedule list cron --json")->out, ",\"overdue\":true}"));
     free(text("insert into pgstage.schedule_fire (schedule, tick, outcome, error_text)"
               " select id, '2031-01-01 00:00+00', 'failed', 'no such thing' from pgstage.schedule where name = 'sweep' returning 1"));
     run = cli("status cron --json");
@@ -90,6 +92,7 @@ Test(schedule, status_warns_of_what_does_not_fire) {
               run->out);
     cli("schedule pause cron again");
     cr_expect(!has(cli("status cron")->out, "overdue"));
+    cr_expect(!has(cli("schedule list cron")->out, "overdue"));
 }
 
 Test(schedule, one_that_cannot_be_fired_fails_with_the_reason) {

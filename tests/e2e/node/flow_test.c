@@ -91,3 +91,15 @@ Test(flow, a_limit_holds_for_all_nodes) {
     }
     rig_check_counts(&rig);
 }
+
+/* A node that has just begun does not lead yet when its first task fails: its retry waits for the leader's next look, not
+ * for the next question of one who does not lead, a sixth of the lease later. */
+Test(flow, a_first_retry_is_as_quick_as_any) {
+    rig_write(&rig, "p.yaml",
+              "pipeline: p\nstages:\n  - {name: a, handler: '%L:by_payload', retry: {attempts: 2, first: 100ms, jitter: 0%}}\n");
+    cr_assert_eq(rig_run(&rig, NULL, "apply p.yaml"), 0);
+    rig_submit(&rig, "doc", 1, "{\"do\": \"retry\"}");
+    rig_start(&rig, 0, "--lease 2m");
+    rig_await(&rig, "select count(*) from pgstage.task where status = 'failed' and attempt = 2", 1);
+    cr_expect_lt(rig_number(&rig, "select (extract(epoch from max(at) - min(at)) * 1000)::bigint from pgstage.failure"), 10000);
+}

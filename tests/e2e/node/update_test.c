@@ -101,6 +101,22 @@ Test(update, a_submit_after_a_cancel_takes_it_away) {
     rig_await(&rig, "select count(*) from pgstage.task where status = 'done' and done_version = 3", 1);
 }
 
+/* What it returns then is no failed run, whether it was cancelled or has a newer version behind it. */
+Test(update, a_run_that_gives_up_when_it_is_told_leaves_no_trace) {
+    rig_write(&rig, "p.yaml", "pipeline: p\ndefaults: {grace: 20s}\nstages:\n  - {name: a, handler: '%H:sleep', workers: 2}\n");
+    cr_assert_eq(rig_run(&rig, NULL, "apply p.yaml"), 0);
+    rig_submit(&rig, "doc", 2, "{\"ms\": 60000}");
+    rig_start(&rig, 0, "--lease 5s");
+    rig_await(&rig, "select count(*) from pgstage.task where status = 'running'", 2);
+    cr_assert_eq(rig_run(&rig, NULL, "cancel p doc2"), 0);
+    submit_again("{\"ms\": 1}", "now() + interval '1 second'");
+    rig_await(&rig, "select count(*) from pgstage.task where status = 'cancelled'", 1);
+    rig_await(&rig, "select count(*) from pgstage.task where status = 'done' and done_version = 2", 1);
+    cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.task where attempt + crashes + rescues <> 0"), 0);
+    cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.failure"), 0);
+    rig_check_counts(&rig);
+}
+
 Test(update, a_failing_statement_fails_its_document_alone) {
     begin("{\"do\": \"echo\"}", 50);
     pg_exec(rig.url, "select pgstage.submit_set('p', array['bad'], array['{\"do\": \"bad_sql\"}'::jsonb], null, null, null, "
