@@ -92,6 +92,28 @@ Test(flow, a_limit_holds_for_all_nodes) {
     rig_check_counts(&rig);
 }
 
+/* What is claimed and not begun goes back, on every node: without that, it would go on for some seconds. */
+Test(flow, a_pause_is_seen_by_every_node_within_a_second) {
+    pg_exec(rig.url, "create table ledger (key text, stage text, version bigint, at timestamptz default clock_timestamp())");
+    rig_write(&rig, "p.yaml", "pipeline: p\nstages:\n  - {name: a, handler: '%L:by_payload', workers: 2}\n");
+    cr_assert_eq(rig_run(&rig, NULL, "apply p.yaml"), 0);
+    rig_submit(&rig, "doc", 500, "{\"do\": \"sleep\", \"ms\": 50}");
+    rig_start(&rig, 0, "");
+    rig_start(&rig, 1, "");
+    rig_await(&rig, "select count(distinct node) from pgstage.task where status = 'running'", 2);
+    rig_await(&rig, "select least(count(*), 20) from ledger", 20);
+    cr_assert_eq(rig_run(&rig, NULL, "pause p/a"), 0);
+    char *paused = pg_text(rig.url, "select clock_timestamp()"), sql[256];
+    rig_await(&rig, "select count(*) from pgstage.task where status = 'running'", 0);
+    snprintf(sql, sizeof sql, "select count(*) from ledger where at > timestamptz '%s' + interval '1100 ms'", paused);
+    cr_expect_eq(rig_number(&rig, sql), 0, "a run of 50 ms began more than a second after the pause");
+    cr_expect_gt(rig_number(&rig, "select count(*) from pgstage.task where status = 'ready'"), 0);
+    cr_assert_eq(rig_run(&rig, NULL, "resume p/a"), 0);
+    rig_await(&rig, "select least(count(*), 1) from pgstage.task where status = 'running'", 1);
+    free(paused);
+    rig_check_counts(&rig);
+}
+
 /* A node that has just begun does not lead yet when its first task fails: its retry waits for the leader's next look, not
  * for the next question of one who does not lead, a sixth of the lease later. */
 Test(flow, a_first_retry_is_as_quick_as_any) {
