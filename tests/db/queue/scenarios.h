@@ -107,12 +107,16 @@
     X(an_overlap_is_of_its_own_version)                                                            \
     X(a_schedule_survives_what_fails)                                                              \
     X(a_lock_that_is_not_had_loses_no_tick)                                                        \
+    X(a_schedule_that_cannot_be_judged_fails_alone)                                                \
+    X(a_deadlock_ends_the_look)                                                                    \
+    X(what_is_pending_goes_with_its_action)                                                        \
     X(a_pause_holds_and_is_not_made_up_for)                                                        \
     X(a_grid_survives_registering)                                                                 \
     X(an_unknown_zone_is_refused)                                                                  \
     X(a_jitter_is_the_same_whoever_asks)                                                           \
     X(what_takes_too_long_is_cancelled)                                                            \
     X(a_rerun_goes_on_in_batches)                                                                  \
+    X(a_rerun_passes_by_what_is_locked)                                                            \
     X(a_rerun_that_goes_on_overlaps)                                                               \
     X(a_scan_is_asked_for)                                                                         \
     X(a_schedule_is_fired_by_hand)                                                                 \
@@ -120,6 +124,7 @@
     X(a_schedule_that_rests_wakes_nobody)                                                          \
     X(a_task_with_a_period_is_not_forgotten)                                                       \
     X(a_period_runs_a_task_again)                                                                  \
+    X(a_period_sends_nothing_back)                                                                 \
     X(a_period_marks_what_runs_and_goes_on_after_a_failure)                                        \
     X(a_cancel_ends_a_period)                                                                      \
     X(a_period_is_set_changed_and_ended)                                                           \

@@ -40,6 +40,7 @@ bool a_period_runs_a_task_again(struct world *world) {
     EXPECT(world, row.version == 2 && strcmp(row.status, "ready") == 0, "%s %d", row.status,
            (int)row.version);
     EXPECT(world, strcmp(due(world), "12:00:00") == 0, "%s", due(world));
+    world_rest(world);
     EXPECT(world, run_at(world, "15:30:00") == 1, "it did not run after an absence");
     EXPECT(world, strcmp(due(world), "16:00:00") == 0, "%s", due(world));
     EXPECT(world, world_row(world, task).version == 3, "more than once");
@@ -65,6 +66,25 @@ bool a_period_marks_what_runs_and_goes_on_after_a_failure(struct world *world) {
     EXPECT(world, run_at(world, "13:00:00") == 1, "it is not due after a failure");
     EXPECT(world, strcmp(world_row(world, task).status, "ready") == 0, "it is not run again");
     return world_is_sound(world);
+}
+
+/* What stands at a later stage, waits for its retry, or is for later, will run by itself: it neither begins anew nor early. */
+bool a_period_sends_nothing_back(struct world *world) {
+    at(world, "10:00:00");
+    int64_t stands = world_submit(world, "stands"), retries = world_submit(world, "retries"), later = world_submit(world, "later");
+    every(world, "stands", "3600000");
+    every(world, "retries", "3600000");
+    every(world, "later", "3600000");
+    world_sql(world, world->eye, "update pgstage.task set stage = %d, ready_stage = %d where id = %" PRId64, world->stages[STAGE_B],
+              world->stages[STAGE_B], stands);
+    world_sql(world, world->eye, "update pgstage.task set status = 'delayed', ready_stage = null, attempt = 2, due_at = "
+                                 "'2031-01-01 11:30+00' where id = %" PRId64, retries);
+    world_sql(world, world->eye, "update pgstage.task set status = 'delayed', ready_stage = null, run_at = '2031-01-02 00:00+00',"
+                                 " due_at = '2031-01-02 00:00+00' where id = %" PRId64, later);
+    EXPECT(world, run_at(world, "11:00:00") == 0, "something was sent back");
+    EXPECT(world, world_int(world, "select count(*) from pgstage.task where version <> 1") == 0, "a version more");
+    EXPECT(world, strcmp(due(world), "12:00:00 12:00:00 12:00:00") == 0, "%s", due(world));
+    return world->why[0] == '\0';
 }
 
 bool a_cancel_ends_a_period(struct world *world) {

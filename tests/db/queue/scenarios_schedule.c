@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "scenarios.h"
 
 /* The database's clock stands at that time of one day until the next reset. */
@@ -227,21 +228,81 @@ bool a_schedule_survives_what_fails(struct world *world) {
     return world_is_sound(world);
 }
 
-/* A deadlock or a time-out is nobody's fault. */
+/* One whose task somebody holds is tried again in a second, and holds up no other. */
 bool a_lock_that_is_not_had_loses_no_tick(struct world *world) {
     at(world, "10:00:00");
-    set(world, NAMED("s") EVERY
-        "\"action\": {\"do\": \"submit\", \"key\": \"k\"}, " RULES("allow", "once") "}");
+    set(world, NAMED("s") EVERY "\"action\": {\"do\": \"submit\", \"key\": \"k\"}, " RULES("allow", "once") "}, "
+               NAMED("t") EVERY "\"action\": {\"do\": \"submit\", \"key\": \"free\"}, " RULES("allow", "once") "}");
     fire_at(world, "10:10:00");
-    world_script(world, world->two, "begin; select 1 from pgstage.task for update");
-    at(world, "10:20:00");
-    world_script(world, world->one, "set lock_timeout = '50ms'");
-    world_fails(world, world->one, "55P03", "select pgstage.fire_schedules(array[%d], 20)",
-                world->pipeline);
-    EXPECT(world, fires_are(world, "10:10:00 fired"), "ticks");
+    world_script(world, world->two, "begin; select 1 from pgstage.task where key = 'k' for update");
+    int64_t begin_ms = clock_now_ms(&clock_boottime);
+    EXPECT(world, fire_at(world, "10:20:00") == 2, "it was not looked at");
+    EXPECT(world, clock_now_ms(&clock_boottime) - begin_ms < 3000, "it waited for long");
+    EXPECT(world, fires_are(world, "10:10:00 fired, 10:10:00 fired, 10:20:00 fired"), "ticks");
+    EXPECT(world, world_int(world, "select version from pgstage.task where key = 'free'") == 2, "the other one waited");
+    EXPECT(world, fire(world) == 0 && fire_at(world, "10:20:01") == 1, "not in a second");
     world_script(world, world->two, "commit");
+    fire_at(world, "10:20:02");
+    EXPECT(world, fires_are(world, "10:10:00 fired, 10:10:00 fired, 10:20:00 fired, 10:20:00 fired"), "ticks");
+    EXPECT(world, world_int(world, "select version from pgstage.task where key = 'k'") == 2, "it did not run");
+    return world_is_sound(world);
+}
+
+/* A server that has lost its zone, say: the schedule says so, and no other waits. */
+bool a_schedule_that_cannot_be_judged_fails_alone(struct world *world) {
+    at(world, "10:00:00");
+    set(world, NAMED("s") EVERY SUBMIT RULES("allow", "once") "}, " NAMED("t") EVERY SUBMIT RULES("allow", "once") "}");
+    world_sql(world, world->eye, "update pgstage.schedule set every_ms = null, zone = 'No/Where', look_at = look_at - interval '1 s',"
+                                 " cron = '{\"minutes\": 1, \"hours\": 1, \"days\": 2, \"months\": 2, \"weekdays\": 1,"
+                                 " \"day_or_weekday\": false}' where name = 's'");
+    EXPECT(world, fire_at(world, "10:10:00") == 2, "not both were looked at");
+    EXPECT(world, tasks(world) == 1, "%d tasks", (int)tasks(world));
+    EXPECT(world, world_int(world, "select count(*) from pgstage.schedule_fire where outcome = 'failed' and error_text like "
+                                   "'%%No/Where%%'") == 1,
+           "it does not say why");
+    EXPECT(world, fire_at(world, "10:10:59") == 0 && fire_at(world, "10:11:00") == 1, "not in a minute");
+    return world_is_sound(world);
+}
+
+/* A deadlock is nobody's fault, and leaves the transaction unusable for the others as well. */
+bool a_deadlock_ends_the_look(struct world *world) {
+    set_every(world, RULES("allow", "once"));
+    world_script(world, world->eye,
+                 "create function test.clash() returns trigger language plpgsql as $$ begin raise 'clash' using errcode = '40P01';"
+                 " end $$; create trigger clash before insert on pgstage.task for each row execute function test.clash()");
+    at(world, "10:10:00");
+    world_fails(world, world->one, "40P01", "select pgstage.fire_schedules(array[%d], 20)", world->pipeline);
+    world_script(world, world->eye, "drop trigger clash on pgstage.task");
     fire(world);
-    EXPECT(world, fires_are(world, "10:10:00 fired, 10:20:00 fired"), "ticks");
+    EXPECT(world, fires_are(world, "10:10:00 fired"), "ticks");
+    return world_is_sound(world);
+}
+
+static void queue_behind_a_rerun(struct world *world, const char *tick) {
+    world_sql(world, world->eye, "update pgstage.schedule set rerun_after = 'k'");
+    world_sql(world, world->eye, "select pgstage.schedule_judge(id, '2031-01-01 %s+00', false) from pgstage.schedule", tick);
+}
+
+/* What was pending of the old action is not done by the new one. */
+bool what_is_pending_goes_with_its_action(struct world *world) {
+    const char *const rerun = NAMED("s") EVERY "\"action\": {\"do\": \"rerun\", \"from\": \"b\"}, " RULES("queue", "once") "}";
+    at(world, "10:00:00");
+    set(world, rerun);
+    queue_behind_a_rerun(world, "10:10");
+    set(world, rerun);
+    EXPECT(world, world_int(world, "select count(*) from pgstage.schedule where rerun_after = 'k' and queued_tick is not null") == 1,
+           "the same again ended it");
+    EXPECT(world, fires_are(world, "10:10:00 queued"), "ticks");
+    set(world, NAMED("s") EVERY "\"action\": {\"do\": \"rerun\", \"from\": \"b\"}, " RULES("skip", "once") "}");
+    EXPECT(world, world_int(world, "select count(*) from pgstage.schedule where rerun_after = 'k' and queued_tick is null") == 1,
+           "what was queued is still to fire");
+    EXPECT(world, fires_are(world, "10:10:00 skipped"), "ticks");
+    set(world, rerun);
+    queue_behind_a_rerun(world, "10:20");
+    set(world, NAMED("s") EVERY "\"action\": {\"do\": \"scan\"}, " RULES("queue", "once") "}");
+    EXPECT(world, world_int(world, "select count(*) from pgstage.schedule where rerun_after is null and queued_tick is null") == 1,
+           "another action goes on with it");
+    EXPECT(world, fires_are(world, "10:10:00 skipped, 10:20:00 skipped"), "ticks");
     return world_is_sound(world);
 }
 
@@ -369,6 +430,22 @@ bool a_rerun_goes_on_in_batches(struct world *world) {
            "not all run again from b");
     EXPECT(world, world_int(world, "select version from pgstage.task where key = 'k2500'") == 1,
            "one that was not done ran again");
+    return world_is_sound(world);
+}
+
+/* Somebody is at work on it: it will run, or has just run, without the schedule. */
+bool a_rerun_passes_by_what_is_locked(struct world *world) {
+    world_submit(world, "held");
+    world_submit(world, "free");
+    world_rest(world);
+    at(world, "10:00:00");
+    set(world, NAMED("s") EVERY "\"action\": {\"do\": \"rerun\"}, " RULES("skip", "once") "}");
+    fire_at(world, "10:10:00");
+    world_script(world, world->two, "begin; select 1 from pgstage.task where key = 'held' for update");
+    fire_at(world, "10:10:01");
+    world_script(world, world->two, "commit");
+    EXPECT(world, world_int(world, "select version from pgstage.task where key = 'free'") == 2, "the other one waits");
+    EXPECT(world, world_int(world, "select version from pgstage.task where key = 'held'") == 1, "it ran");
     return world_is_sound(world);
 }
 
