@@ -20,9 +20,9 @@ static const char script[] =
     "cd %s && exec >log 2>&1 && cmake --install %s --component sdk --prefix $PWD/sdk && "
     "sed -n '/^```c$/,/^```$/p' %s/docs/writing-producers.md | grep -v '^```' >letters.c && "
     "export PKG_CONFIG_PATH=$(echo $PWD/sdk/lib*/pkgconfig $PWD/sdk/lib/*/pkgconfig | tr ' ' ':') && "
-    "libraries=$(pkg-config --variable=libdir pgstage-client) && "
-    "cc -Wall -Wextra -Werror " SANITIZE " -o letters letters.c $(pkg-config --cflags --libs pgstage-client) && "
-    "LD_LIBRARY_PATH=$libraries ./letters '%s'";
+    "cc -Wall -Wextra -Werror " SANITIZE " -o letters letters.c $(pkg-config --cflags --libs pgstage-client) "
+    "-Wl,-rpath,$(pkg-config --variable=libdir pgstage-client) && unset LD_LIBRARY_PATH && "
+    "./letters '%s'";
 
 Test(installed, the_example_of_the_documentation_builds_and_works) {
     char folder[] = "/tmp/pgstage-client-XXXXXX";
