@@ -60,7 +60,8 @@ enum exit_status usage_error(const struct args *args, const char *format, ...) {
     va_start(list, format);
     fprintf(stderr, "pgstage %s: ", args->command->name);
     vfprintf(stderr, format, list);
-    fprintf(stderr, "\nusage: pgstage %s %s\n", args->command->name, args->command->usage);
+    fprintf(stderr, "\nusage: pgstage %s%s%s\n", args->command->name, args->command->usage[0] == '\0' ? "" : " ",
+            args->command->usage);
     va_end(list);
     return EXIT_WRONG;
 }
@@ -91,8 +92,9 @@ enum exit_status report_error(const struct error *err) {
     return error_exit_status(err);
 }
 
-static void print_help(const struct command *command) {
-    printf("%s\n\nusage: pgstage %s %s\n", command->summary, command->name, command->usage);
+void command_help(const struct command *command) {
+    printf("%s\n\nusage: pgstage %s%s%s\n", command->summary, command->name, command->usage[0] == '\0' ? "" : " ",
+           command->usage);
     int count = option_count(command);
     for (int i = 0; i < count; i++) {
         const struct option_spec *option = &command->options[i];
@@ -190,7 +192,7 @@ enum exit_status command_run(const struct command *command, int argc, char **arg
     bool help = false;
     enum exit_status status = parse(&args, argc, argv, &help);
     if (help) {
-        print_help(command);
+        command_help(command);
         return EXIT_OK;
     }
     if (status != EXIT_OK) {

@@ -56,6 +56,8 @@ const char *args_each(const struct args *args, const char *name, int *at);
 
 /* Parses and runs; a mistake prints the usage line that matters and gives EXIT_WRONG. */
 enum exit_status command_run(const struct command *command, int argc, char **argv);
+/* What COMMAND --help prints. */
+void command_help(const struct command *command);
 
 /* "pgstage COMMAND: what is wrong" and the usage line; returns EXIT_WRONG. */
 enum exit_status usage_error(const struct args *args, const char *format, ...) __attribute__((format(printf, 2, 3)));

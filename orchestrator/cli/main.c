@@ -19,7 +19,31 @@ static void print_commands(FILE *out) {
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
         fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
     }
-    fprintf(out, "\n`pgstage COMMAND --help` says more. Begin with: pgstage run FILE\n");
+    fprintf(out, "\n`pgstage COMMAND --help` and `pgstage help COMMAND` say more. Begin with: pgstage run FILE\n");
+}
+
+static const struct command *find_command(const char *name) {
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(name, commands[i]->name) == 0) {
+            return commands[i];
+        }
+    }
+    fprintf(stderr, "pgstage: there is no command '%s'; `pgstage help` lists them\n", name);
+    return NULL;
+}
+
+/* pgstage help, or help COMMAND. */
+static enum exit_status help(int argc, char **argv) {
+    if (argc < 3) {
+        print_commands(stdout);
+        return EXIT_OK;
+    }
+    const struct command *command = find_command(argv[2]);
+    if (command == NULL) {
+        return EXIT_WRONG;
+    }
+    command_help(command);
+    return EXIT_OK;
 }
 
 int main(int argc, char **argv) {
@@ -30,18 +54,12 @@ int main(int argc, char **argv) {
         return EXIT_WRONG;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
-        print_commands(stdout);
-        return EXIT_OK;
+        return (int)help(argc, argv);
     }
     if (strcmp(argv[1], "--version") == 0) {
         puts("pgstage " PGSTAGE_VERSION);
         return EXIT_OK;
     }
-    for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        if (strcmp(argv[1], commands[i]->name) == 0) {
-            return (int)command_run(commands[i], argc - 1, argv + 1);
-        }
-    }
-    fprintf(stderr, "pgstage: there is no command '%s'; `pgstage help` lists them\n", argv[1]);
-    return EXIT_WRONG;
+    const struct command *command = find_command(argv[1]);
+    return command == NULL ? EXIT_WRONG : (int)command_run(command, argc - 1, argv + 1);
 }

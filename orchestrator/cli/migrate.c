@@ -50,7 +50,7 @@ static enum exit_status run_migrate(const struct args *args) {
 
 static const struct option_spec options[] = {
     {"print", NULL, "print the SQL instead of running it"},
-    {"roles", NULL, "make the roles owner, orchestrator, enqueuer and viewer, and give them their rights"},
+    {"roles", NULL, "make the roles owner, orchestrator, enqueuer and viewer, and give them their rights; wants a role that may create roles"},
     {0},
 };
 

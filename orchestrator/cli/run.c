@@ -304,7 +304,7 @@ static const struct option_spec options[] = {
     {"until-idle", NULL, "end when nothing is left to do, with a summary"},
     {"stage", "NAME=N,...", "workers of a stage, or of several; 0: this node does not serve it"},
     {"only", "STAGE,...", "serve these stages only; also PIPELINE/STAGE"},
-    {"label", "NAME,...", "what stages may require of a node"},
+    {"label", "NAME,...", "what this node has: it serves stages all of whose `requires` are among these"},
     {"no-schedules", NULL, "fire no schedules: other nodes do"},
     {"schedules-only", NULL, "fire schedules, and run no stages and scan no sources"},
     {"grace", "DURATION", "after the first signal, kill what still runs after that time"},

@@ -226,12 +226,12 @@ static enum exit_status run_submit(const struct args *args) {
 
 static const struct option_spec options[] = {
     {"payload", "JSON", "the document's payload; @FILE reads a file, - standard input"},
-    {"updated-at", "TIME", "which state of the document it is; only a newer one is taken (now)"},
+    {"updated-at", "TIME", "which state of the document it is; only a newer one is taken (now): " INSTANT_FORM},
     {"if-changed", NULL, "take it when the time or the payload differs at all"},
     {"priority", "N", "lower goes first (0)"},
     {"in", "DURATION", "start that much later"},
-    {"at", "TIME", "start then"},
-    {"wait", NULL, "until it is at its end: prints what its last stage returned; status 1 when it failed"},
+    {"at", "TIME", "start then: " INSTANT_FORM},
+    {"wait", NULL, "until it is at its end: prints what its last stage returned; status 1 when it failed, was cancelled, or is late"},
     {"timeout", "DURATION", "wait that long at most; the task goes on"},
     {"every", "DURATION", "run it again each time that so much has passed; none ends that"},
     {"from", "FILE", "JSON lines: {\"key\", \"payload\", \"updated_at\", \"priority\", \"run_at\", \"every\"}; - for standard input"},

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "rig.h"
 #include "support/pg.h"
 
@@ -100,14 +101,23 @@ Test(arguments, without_a_command_all_are_listed) {
 
 Test(arguments, every_command_has_help) {
     static const char *const commands[] = {"check", "run",    "submit", "status", "tasks",   "show",   "retry",
-                                           "rerun", "cancel", "apply",  "migrate", "schema", "db"};
+                                           "rerun", "cancel", "apply",  "migrate", "schema", "db",
+                                           "errors", "stats", "prune",  "priority", "pause", "resume", "drain", "schedule"};
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
         struct run *run = cli("%s --help", commands[i]);
         cr_expect_eq(run->status, 0, "%s", commands[i]);
         cr_expect(has(run->out, "usage: pgstage"), "%s", commands[i]);
         cr_expect(has(run->out, "--database URL"), "%s", commands[i]);
         cr_expect_str_empty(run->err);
+        cr_expect(!has(run->out, " \n"), "a line ends in a blank: %s", run->out);
+        char *asked = mem_copy_string(run->out);
+        run = cli("help %s", commands[i]);
+        cr_expect_eq(run->status, 0, "%s", commands[i]);
+        cr_expect_str_eq(run->out, asked);
+        cr_expect_str_empty(run->err);
+        free(asked);
     }
+    cli_refuses(2, "pgstage: there is no command 'frob'; `pgstage help` lists them", "help frob");
 }
 
 Test(arguments, a_database_that_cannot_be_reached_is_status_3) {
