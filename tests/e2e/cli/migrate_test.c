@@ -45,6 +45,7 @@ Test(migrate, commands_work_as_far_as_their_role_may) {
     cr_assert_eq(cli("migrate --roles")->status, 0);
     char *enqueuer = as_member_of("pgstage_enqueuer"), *viewer = as_member_of("pgstage_viewer");
     expect(enqueuer, 0, "submit lib k1 --payload '{\"a\": 1}' --in 1s");
+    expect(enqueuer, 0, "submit lib k1 --updated-at 2020-01-01T00:00:00Z"); /* unchanged */
     expect(enqueuer, 2, "status");
     expect(enqueuer, 2, "show lib k1");
     write_file("lines", "{\"key\": \"k2\", \"payload\": {\"a\": 2}}\n");
