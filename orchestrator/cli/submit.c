@@ -26,6 +26,9 @@ struct request {
 
 /* ---- the options of one document ---------------------------------------------------------------------------------- */
 
+/* What makes it a submit of the document when a period is given as well. */
+static const char *const of_document[] = {"payload", "updated-at", "if-changed", "priority", "in", "at"};
+
 static enum exit_status check_payload(const char *name, const char *text, size_t length) {
     struct json_mistake mistake;
     if (length > PAYLOAD_MAX) {
@@ -77,12 +80,6 @@ static bool read_instant(const struct args *args, const char *name, const char *
     return false;
 }
 
-bool submit_read_period(const char *text, int64_t *ms) {
-    const int64_t week_ms = INT64_C(7) * 24 * 3600 * 1000;
-    *ms = 0;
-    return strcmp(text, "none") == 0 || (units_parse_duration(text, ms) && *ms >= 1000 && *ms <= 52 * week_ms);
-}
-
 static enum exit_status read_request(const struct args *args, struct request *request) {
     struct submit_document *document = &request->document;
     int64_t priority = 0, in_ms = 0;
@@ -97,6 +94,10 @@ static enum exit_status read_request(const struct args *args, struct request *re
     document->has_period = args_has(args, "every");
     if (document->has_period && !submit_read_period(args_get(args, "every"), &document->period_ms)) {
         return usage_error(args, "--every wants " PERIOD_FORM ", not '%s'", text_shown(args_get(args, "every")));
+    }
+    document->is_bare = document->has_period;
+    for (size_t i = 0; i < sizeof of_document / sizeof of_document[0]; i++) {
+        document->is_bare = document->is_bare && !args_has(args, of_document[i]);
     }
     document->key = args->positional[1];
     document->has_priority = args_has(args, "priority");
@@ -126,53 +127,104 @@ static enum status find_run_at(const struct args *args, struct db_sync *db, stru
     return status;
 }
 
+/* A role that only submits may not look at what there is: it is told less. */
+static enum status print_unchanged(const struct args *args, struct db_sync *db, FILE *out, int64_t *version,
+                                   struct error *err) {
+    struct db_result *found = NULL;
+    enum status status = selection_by_keys(db, args->positional[0], 1, args->positional + 1, &found, err);
+    bool blind = status != STATUS_OK && err != NULL && strcmp(err->sqlstate, "42501") == 0;
+    if (status != STATUS_OK && !blind) {
+        return status;
+    }
+    bool exists = !blind && db_rows(found) > 0;
+    *version = exists ? db_int64(found, 0, FOUND_VERSION) : 1;
+    if (blind) {
+        error_clear(err);
+        fprintf(out, "unchanged");
+    } else {
+        fprintf(out, "unchanged (version %s)", exists ? db_value(found, 0, FOUND_VERSION) : "gone");
+    }
+    if (!args_has(args, "if-changed") && (exists || blind)) {
+        fprintf(out, ": not newer than the stored one%s%s; --if-changed takes any change", exists ? ", of " : "",
+                exists ? db_value(found, 0, FOUND_TASK_UPDATED_AT) : "");
+    }
+    fputc('\n', out);
+    sync_result_free(found);
+    return STATUS_OK;
+}
+
+static enum status print_period(const struct args *args, struct db_sync *db, FILE *out, int64_t before_ms,
+                                struct error *err) {
+    char again[64] = "", span[48];
+    int64_t now_ms = 0;
+    enum status status = submit_find_period(db, args->positional[0], args->positional[1], &now_ms, again, err);
+    if (status == STATUS_OK && now_ms == 0) {
+        fprintf(out, before_ms > 0 ? "period ended\n" : "no period\n");
+    } else if (status == STATUS_OK) {
+        fprintf(out, "period: every %s, next at %s\n", units_format_duration(now_ms, span, sizeof span), again);
+    }
+    return status;
+}
+
 /* With --wait, standard output is for what the last stage returned. *version is what stands in the database now. */
 static enum status print_outcome(const struct args *args, struct db_sync *db, const struct chunk_outcome *outcome,
-                                 int64_t *version, struct error *err) {
+                                 int64_t period_before_ms, int64_t *version, struct error *err) {
     FILE *out = args_has(args, "wait") ? stderr : stdout;
+    enum status status = STATUS_OK;
     *version = outcome->version;
     if (outcome->fresh + outcome->updated > 0) {
         fprintf(out, "%s (version %" PRId64 ")\n", outcome->fresh > 0 ? "new" : "updated", outcome->version);
         return STATUS_OK;
     }
-    struct db_result *found = NULL;
-    enum status status = selection_by_keys(db, args->positional[0], 1, args->positional + 1, &found, err);
-    if (status != STATUS_OK && strcmp(err->sqlstate, "42501") == 0 && !args_has(args, "wait")) {
-        error_clear(err); /* a role that submits and reads no tasks: it was unchanged all the same */
-        fputs("unchanged\n", out);
-        return STATUS_OK;
+    if (outcome->periods == 0) {
+        status = print_unchanged(args, db, out, version, err);
     }
-    if (status == STATUS_OK) {
-        bool exists = db_rows(found) > 0;
-        *version = exists ? db_int64(found, 0, FOUND_VERSION) : 1;
-        fprintf(out, "unchanged (version %s)", exists ? db_value(found, 0, FOUND_VERSION) : "gone");
-        if (exists && !args_has(args, "if-changed")) {
-            fprintf(out, ": not newer than the stored one, of %s; --if-changed takes any change",
-                   db_value(found, 0, FOUND_TASK_UPDATED_AT));
-        }
-        fputc('\n', out);
-        sync_result_free(found);
+    if (status == STATUS_OK && args_has(args, "every")) {
+        status = print_period(args, db, out, period_before_ms, err);
     }
     return status;
 }
 
+/* False: it may not, and that is said; nothing was submitted. */
+static bool may_do_all(const struct args *args, struct db_sync *db, enum status *status, struct error *err) {
+    struct submit_rights rights = {true, true};
+    if (args_has(args, "wait") || args_has(args, "every")) {
+        *status = submit_find_rights(db, &rights, err);
+    }
+    const char *why = args_has(args, "wait") && !rights.waits      ? WAIT_WANTS
+                      : args_has(args, "every") && !rights.periods ? "--every: " PERIOD_WANTS
+                                                                   : NULL;
+    if (*status == STATUS_OK && why != NULL) {
+        fprintf(stderr, "pgstage: %s; nothing was submitted\n", why);
+        return false;
+    }
+    return *status == STATUS_OK;
+}
+
 static enum exit_status send(const struct args *args, struct session *session, struct request *request) {
     struct db_sync *db = session->db;
-    int64_t version = 0;
+    int64_t version = 0, period_before_ms = 0;
+    enum status status = STATUS_OK;
+    struct error err = ERROR_NONE;
+    if (!may_do_all(args, db, &status, &err)) {
+        return status == STATUS_OK ? EXIT_WRONG : report_error(&err);
+    }
     if (args_has(args, "wait")) {
         stop_listen(); /* before anything is said that a person may answer with Ctrl-C */
     }
     struct chunk *chunk = mem_alloc(sizeof *chunk);
     struct chunk_outcome outcome = {0};
-    struct error err = ERROR_NONE;
     chunk_init(chunk, args->positional[0], args_has(args, "if-changed"));
-    enum status status = find_run_at(args, db, request, &err);
+    status = find_run_at(args, db, request, &err);
+    if (status == STATUS_OK && args_has(args, "every")) {
+        status = submit_find_period(db, args->positional[0], args->positional[1], &period_before_ms, NULL, &err);
+    }
     if (status == STATUS_OK) {
         chunk_add(chunk, &request->document);
         status = chunk_send(chunk, db, &outcome, &err);
     }
     if (status == STATUS_OK) {
-        status = print_outcome(args, db, &outcome, &version, &err);
+        status = print_outcome(args, db, &outcome, period_before_ms, &version, &err);
     }
     chunk_finish(chunk);
     free(chunk);
@@ -238,7 +290,7 @@ static const struct option_spec options[] = {
     {"at", "TIME", "start then: " INSTANT_FORM},
     {"wait", NULL, "until it is at its end: prints what its last stage returned; status 1 when it failed, was cancelled, or is late"},
     {"timeout", "DURATION", "wait that long at most; the task goes on"},
-    {"every", "DURATION", "run it again each time that so much has passed; none ends that"},
+    {"every", "DURATION", "run it again each time that so much has passed; none ends that. Alone it submits a new key only"},
     {"from", "FILE", "JSON lines: {\"key\", \"payload\", \"updated_at\", \"priority\", \"run_at\", \"every\"}; - for standard input"},
     {0},
 };

@@ -71,12 +71,13 @@ void chunk_add(struct chunk *chunk, const struct submit_document *document) {
         .has_priority = document->has_priority,
         .priority = document->priority,
         .has_period = document->has_period,
+        .is_bare = document->is_bare,
         .period_ms = document->period_ms,
     };
     chunk->has_periods = chunk->has_periods || document->has_period;
 }
 
-enum { KEYS, PAYLOADS, STAMPS, PRIORITIES, RUN_ATS, PERIODS, ARRAYS };
+enum { KEYS, PAYLOADS, STAMPS, PRIORITIES, RUN_ATS, PERIODS, BARE, ARRAYS };
 
 static void add_string(struct buf *array, const struct chunk *chunk, size_t at) {
     const char *text = at == 0 ? NULL : chunk->text.data + at;
@@ -104,6 +105,7 @@ static void build_arrays(const struct chunk *chunk, struct buf arrays[ARRAYS]) {
         add_string(&arrays[RUN_ATS], chunk, entry->run_at);
         add_number(&arrays[PRIORITIES], entry->has_priority, entry->priority);
         add_number(&arrays[PERIODS], entry->has_period, entry->period_ms);
+        array_add_bool(&arrays[BARE], entry->is_bare);
     }
     for (int i = 0; i < ARRAYS; i++) {
         array_end(&arrays[i]);
@@ -116,6 +118,7 @@ static void add_outcome(const struct db_result *result, struct chunk_outcome *ou
         outcome->fresh += strcmp(what, "new") == 0;
         outcome->updated += strcmp(what, "updated") == 0;
         outcome->unchanged += strcmp(what, "unchanged") == 0;
+        outcome->periods += strcmp(what, "period") == 0;
         outcome->version = db_int64(result, row, OUTCOME_VERSION);
     }
 }
@@ -135,6 +138,7 @@ enum status chunk_send(struct chunk *chunk, struct db_sync *db, struct chunk_out
         DB_TEXT(arrays[RUN_ATS].data),
         DB_TEXT(chunk->if_changed ? "true" : "false"),
         DB_TEXT(arrays[PERIODS].data),
+        DB_TEXT(arrays[BARE].data),
     };
     const struct sql_statement *statement = chunk->has_periods ? &sql_submit_every : &sql_submit;
     /* A deadlock with somebody else's transaction: nothing was done, it is sent again. */
@@ -142,7 +146,7 @@ enum status chunk_send(struct chunk *chunk, struct db_sync *db, struct chunk_out
     for (int i = 0; i < TRIES && status == STATUS_CONFLICT; i++) {
         struct db_result *result = NULL;
         error_clear(err);
-        status = sync_run(db, statement->name, statement->text, chunk->has_periods ? 8 : 7, params, &result, err);
+        status = sync_run(db, statement->name, statement->text, chunk->has_periods ? 9 : 7, params, &result, err);
         if (status == STATUS_OK) {
             add_outcome(result, outcome);
             sync_result_free(result);

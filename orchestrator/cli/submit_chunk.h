@@ -21,6 +21,7 @@ struct submit_document {
     const char *key, *payload, *updated_at, *run_at;
     size_t payload_length;
     bool has_priority, has_period;
+    bool is_bare; /* says nothing but a period: one that is there already gets that and is not submitted */
     int32_t priority;
     int64_t period_ms; /* 0: none any more */
 };
@@ -28,7 +29,7 @@ struct submit_document {
 struct chunk_entry {
     int64_t line;
     size_t key, payload, updated_at, run_at; /* where it begins in `text`; 0: not given */
-    bool has_priority, has_period;
+    bool has_priority, has_period, is_bare;
     int32_t priority;
     int64_t period_ms;
 };
@@ -44,6 +45,7 @@ struct chunk {
 
 struct chunk_outcome {
     int64_t fresh, updated, unchanged;
+    int64_t periods; /* got a period and were not submitted */
     int64_t version; /* of the last document; 0: unchanged */
 };
 

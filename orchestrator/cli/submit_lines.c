@@ -30,7 +30,8 @@ struct import {
     struct chunk chunk;
     struct chunk_outcome outcome;
     int64_t last_sent; /* line of the last document that was submitted */
-    bool shows_progress;
+    struct submit_rights rights;
+    bool shows_progress, asked_rights;
 };
 
 /* ---- progress, on a terminal --------------------------------------------------------------------------------------- */
@@ -177,6 +178,10 @@ static bool read_period(const struct import *import, struct fields *fields, stru
     }
     char *text = string_of(fields, FIELD_EVERY);
     document->has_period = true;
+    document->is_bare = !import->chunk.if_changed;
+    for (int i = FIELD_PAYLOAD; i < FIELD_EVERY; i++) {
+        document->is_bare = document->is_bare && fields->members[i].name == NULL;
+    }
     bool good = text != NULL && submit_read_period(text, &document->period_ms);
     free(text);
     return good || wrong(import, 0, "every wants " PERIOD_FORM);
@@ -260,12 +265,29 @@ static enum exit_status send_chunk(struct import *import) {
     return EXIT_OK;
 }
 
+/* Asked once, at the first line that has a period. */
+static enum exit_status check_rights(struct import *import) {
+    struct error err = ERROR_NONE;
+    if (!import->asked_rights && submit_find_rights(import->db, &import->rights, &err) != STATUS_OK) {
+        return send_failed(import, &err);
+    }
+    import->asked_rights = true;
+    if (!import->rights.periods) {
+        wrong(import, 0, "every: " PERIOD_WANTS);
+        return say_what_stays(import);
+    }
+    return EXIT_OK;
+}
+
 static enum exit_status take_line(struct import *import, const char *line, size_t length) {
     struct fields fields = {0};
     struct submit_document document = {0};
     enum exit_status status = EXIT_OK;
     if (!read_line(import, line, length, &fields, &document)) {
         status = say_what_stays(import);
+    }
+    if (status == EXIT_OK && document.has_period) {
+        status = check_rights(import);
     }
     if (status == EXIT_OK && chunk_is_due(&import->chunk, &document)) {
         status = send_chunk(import);
@@ -323,8 +345,12 @@ enum exit_status submit_lines(const struct args *args, struct db_sync *db) {
     }
     if (status == EXIT_OK) {
         end_progress(import);
-        printf("%" PRId64 " submitted: %" PRId64 " new, %" PRId64 " updated, %" PRId64 " unchanged\n", submitted(import),
+        printf("%" PRId64 " submitted: %" PRId64 " new, %" PRId64 " updated, %" PRId64 " unchanged", submitted(import),
                import->outcome.fresh, import->outcome.updated, import->outcome.unchanged);
+        if (import->outcome.periods > 0) {
+            printf("; periods set without a submit: %" PRId64, import->outcome.periods);
+        }
+        putchar('\n');
         status = output_finish(status);
     }
     line_reader_close(&import->reader);

@@ -60,3 +60,26 @@ Test(migrate, commands_work_as_far_as_their_role_may) {
     free(enqueuer);
     free(viewer);
 }
+
+/* What a role may not do is found out before anything is submitted. */
+Test(migrate, an_enqueuer_neither_waits_nor_sets_periods) {
+    make_pipeline();
+    cr_assert_eq(cli("migrate --roles")->status, 0);
+    char *enqueuer = as_member_of("pgstage_enqueuer"), *runner = as_member_of("pgstage_orchestrator");
+    cli_refuses(2, "pgstage: --wait reads the task, which this role may not: pgstage_orchestrator is wanted; nothing was submitted",
+                "submit lib k --wait --database '%s'", enqueuer);
+    cli_refuses(2, "pgstage: --every: this role may not set periods: pgstage_orchestrator is wanted; nothing was submitted",
+                "submit lib k --every 1h --database '%s'", enqueuer);
+    write_file("l", "{\"key\": \"a\"}\n{\"key\": \"b\", \"every\": \"1h\"}\n");
+    struct run *run = cli_refuses(2, "l:2: every: this role may not set periods: pgstage_orchestrator is wanted",
+                                  "submit lib --from l --database '%s'", enqueuer);
+    cr_expect(has(run->err, "\nnothing was submitted\n"), "%s", run->err);
+    cr_expect_eq(number("select count(*) from pgstage.task"), 0);
+    run = cli("submit lib k --wait --timeout 0s --every 1h --database '%s'", runner);
+    cr_expect_eq(run->status, 1, "%s", run->err);
+    cr_expect_eq(number("select count(*) from pgstage.periodic"), 1);
+    cli_prints("unchanged: not newer than the stored one; --if-changed takes any change\n",
+               "submit lib k --updated-at 2001-01-01T00:00:00Z --database '%s'", enqueuer);
+    free(enqueuer);
+    free(runner);
+}

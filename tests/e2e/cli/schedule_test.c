@@ -1,5 +1,7 @@
 /* schedule_test.c - pgstage schedule, and submit --every. */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "rig.h"
 
@@ -75,6 +77,53 @@ Test(schedule, a_task_has_a_period_of_its_own) {
     shell("echo '{\"key\": \"a\", \"every\": 5}' >lines");
     run = cli("submit cron --from lines");
     cr_expect(has(run->err, "lines:1: every wants a duration"), "%s", run->err);
+}
+
+static void expect_once_with_payload(const char *key) {
+    char sql[160];
+    snprintf(sql, sizeof sql, "select count(*) from pgstage.task where key = '%s' and version = 1 and payload is not null", key);
+    cr_expect_eq(number(sql), 1, "'%s' was submitted again", key);
+}
+
+/* The first words, up to the instant. */
+static void expect_begins(const struct run *run, const char *words) {
+    cr_expect_eq(run->status, 0, "%s", run->err);
+    cr_expect_eq(strncmp(run->out, words, strlen(words)), 0, "%s: %s%s", words, run->out, run->err);
+}
+
+Test(schedule, a_period_alone_submits_no_document_that_is_there) {
+    cli_prints("new (version 1)\n", "submit cron k --payload 1 --updated-at 2026-01-01T00:00:00Z");
+    cli_prints("no period\n", "submit cron k --every none");
+    expect_begins(cli("submit cron k --every 90m"), "period: every 1h30m, next at 2");
+    expect_begins(cli("submit cron k --every 2h"), "period: every 2h, next at 2");
+    cr_expect_eq(number("select every_ms from pgstage.periodic"), 7200000);
+    /* A document that is not newer is left alone, and its period is not. */
+    struct run *run = cli("submit cron k --every 3h --updated-at 2025-01-01T00:00:00Z");
+    expect_begins(run, "unchanged (version 1): not newer than the stored one");
+    cr_expect(has(run->out, "\nperiod: every 3h, next at 2"), "%s", run->out);
+    cli_prints("period ended\n", "submit cron k --every none");
+    cr_expect_eq(number("select count(*) from pgstage.periodic"), 0);
+    expect_once_with_payload("k");
+    cli_prints("updated (version 2)\n", "submit cron k --every 1h --payload 2");
+    cli_prints("updated (version 3)\n", "submit cron k --every 1h --if-changed");
+    cr_expect_eq(number("select count(*) from pgstage.periodic"), 1);
+}
+
+Test(schedule, a_line_with_a_period_alone_submits_no_document_that_is_there) {
+    cli("submit cron a --payload 1");
+    cli("submit cron b --payload 1");
+    write_file("l", "{\"key\": \"new\", \"every\": \"1h\"}\n{\"key\": \"a\", \"every\": \"2h\"}\n"
+                    "{\"key\": \"b\", \"every\": \"3h\", \"payload\": 2, \"priority\": 5}\n{\"key\": \"c\", \"payload\": 3}\n");
+    cli_prints("3 submitted: 2 new, 1 updated, 0 unchanged; periods set without a submit: 1\n", "submit cron --from l");
+    expect_once_with_payload("a");
+    cr_expect_eq(number("select count(*) from pgstage.task where key = 'b' and version = 2 and payload = '2' and priority = 5"),
+                 1);
+    cr_expect_eq(number("select count(*) from pgstage.task where key = 'c' and payload = '3'"), 1);
+    cr_expect_eq(number("select sum(every_ms) from pgstage.periodic"), 6 * 3600000);
+    write_file("l", "{\"key\": \"a\", \"every\": \"none\"}\n");
+    cli_prints("0 submitted: 0 new, 0 updated, 0 unchanged; periods set without a submit: 1\n", "submit cron --from l");
+    expect_once_with_payload("a");
+    cr_expect_eq(number("select count(*) from pgstage.periodic"), 2);
 }
 
 /* A tick that cannot be fired, and one that nobody fires, are told to whoever looks. */
