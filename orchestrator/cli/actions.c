@@ -19,7 +19,7 @@ struct work {
     const struct action *action;
     struct db_sync *db;
     struct selection selection;
-    int64_t touched, running;
+    int64_t touched, running, periods;
     bool some_failed;
 };
 
@@ -69,7 +69,8 @@ static enum status send_batch(struct work *work, const char *ids, int64_t *touch
     return status;
 }
 
-static enum status act_on_page(struct work *work, const struct db_result *page, bool every, struct error *err) {
+/* `fit`: only those of its tasks that the action applies to. */
+static enum status act_on_page(struct work *work, const struct db_result *page, bool fit, struct error *err) {
     struct buf ids;
     int count = 0;
     int64_t running = 0, touched = 0;
@@ -77,7 +78,7 @@ static enum status act_on_page(struct work *work, const struct db_result *page, 
     array_begin(&ids);
     for (int row = 0; row < db_rows(page); row++) {
         const char *status = db_value(page, row, FOUND_STATUS);
-        if (every || applies_to(work->action, status)) {
+        if (!fit || applies_to(work->action, status)) {
             array_add_int(&ids, db_int64(page, row, FOUND_ID));
             running += strcmp(status, "running") == 0;
             count++;
@@ -108,14 +109,40 @@ static void name_unknown_keys(struct work *work, const struct db_result *page, i
     }
 }
 
-static void name_unfit_tasks(const struct work *work, const struct db_result *page) {
+/* Both are in id order. */
+static void name_unfit_tasks(const struct work *work, const struct db_result *page, const struct db_result *ended) {
+    int at = 0;
     for (int row = 0; row < db_rows(page); row++) {
         const char *status = db_value(page, row, FOUND_STATUS);
+        bool had_period = ended != NULL && at < db_rows(ended) && db_int64(ended, at, FOUND_ID) == db_int64(page, row, FOUND_ID);
+        at += had_period;
         if (!applies_to(work->action, status)) {
             fprintf(stderr, "pgstage: '%s' is %s: %s\n", text_shown(db_value(page, row, FOUND_KEY)), status,
-                    work->action->otherwise);
+                    had_period ? "its period is ended" : work->action->otherwise);
         }
     }
+}
+
+static enum status act_on_keys(struct work *work, int count, char *const *keys, struct error *err) {
+    struct db_result *page = NULL, *ended = NULL;
+    enum status code = STATUS_OK;
+    if (work->action->ends_periods) {
+        code = selection_ended_by_keys(work->db, work->selection.pipeline, count, keys, &ended, err);
+    }
+    if (code == STATUS_OK) {
+        code = selection_by_keys(work->db, work->selection.pipeline, count, keys, &page, err);
+    }
+    if (code == STATUS_OK) {
+        name_unknown_keys(work, page, count, keys);
+        code = act_on_page(work, page, !work->action->ends_periods, err);
+    }
+    if (code == STATUS_OK) {
+        name_unfit_tasks(work, page, ended);
+        work->periods += ended != NULL ? db_rows(ended) : 0;
+    }
+    sync_result_free(page);
+    sync_result_free(ended);
+    return code;
 }
 
 static enum exit_status act_by_keys(struct work *work) {
@@ -123,16 +150,8 @@ static enum exit_status act_by_keys(struct work *work) {
     char **keys = work->args->positional + first_key(work);
     for (int first = 0; first < total; first += BATCH) {
         int count = total - first < BATCH ? total - first : BATCH;
-        struct db_result *page = NULL;
         struct error err = ERROR_NONE;
-        enum status code = selection_by_keys(work->db, work->selection.pipeline, count, keys + first, &page, &err);
-        if (code == STATUS_OK) {
-            name_unknown_keys(work, page, count, keys + first);
-            name_unfit_tasks(work, page);
-            code = act_on_page(work, page, work->action->every_key, &err);
-            sync_result_free(page);
-        }
-        if (code != STATUS_OK) {
+        if (act_on_keys(work, count, keys + first, &err) != STATUS_OK) {
             return report_error(&err);
         }
     }
@@ -145,6 +164,9 @@ static enum exit_status act_by_keys(struct work *work) {
 static enum status for_statuses(struct work *work, enum status (*each)(struct work *, void *, struct error *), void *data,
                                 struct error *err) {
     const char *asked = work->selection.status;
+    if (asked != NULL && !applies_to(work->action, asked)) {
+        return STATUS_OK; /* only their periods are meant */
+    }
     if (asked != NULL || !work->action->search_each) {
         work->selection.open_only = asked == NULL && work->action->statuses != NULL;
         return each(work, data, err);
@@ -173,7 +195,7 @@ static enum status act_on_one(struct work *work, void *data, struct error *err) 
         enum status code = selection_page(&work->selection, work->db, BATCH, &page, err);
         if (code == STATUS_OK) {
             over = db_rows(page) < BATCH;
-            code = act_on_page(work, page, false, err);
+            code = act_on_page(work, page, true, err);
             sync_result_free(page);
         }
         if (code != STATUS_OK) {
@@ -183,25 +205,69 @@ static enum status act_on_one(struct work *work, void *data, struct error *err) 
     return STATUS_OK;
 }
 
-static enum exit_status ask(const struct work *work, int64_t count) {
+/* Tasks at their end: only their periods are left to end. */
+static enum status count_periods(struct work *work, int64_t *count, struct error *err) {
+    struct db_result *page = NULL;
+    *count = 0;
+    selection_rewind(&work->selection);
+    enum status code = selection_ended_periods(&work->selection, work->db, 1, &page, err);
+    if (code == STATUS_OK && db_rows(page) > 0) {
+        *count = db_int64(page, 0, FOUND_LEFT);
+    }
+    sync_result_free(page);
+    return code;
+}
+
+static enum status end_periods(struct work *work, struct error *err) {
+    selection_rewind(&work->selection);
+    for (;;) {
+        struct db_result *page = NULL;
+        enum status code = selection_ended_periods(&work->selection, work->db, BATCH, &page, err);
+        int found = code == STATUS_OK ? db_rows(page) : 0;
+        if (found > 0) {
+            code = act_on_page(work, page, false, err);
+            work->periods += code == STATUS_OK ? found : 0;
+        }
+        sync_result_free(page);
+        if (code != STATUS_OK || found < BATCH) {
+            return code;
+        }
+    }
+}
+
+/* `periods` of the count are at their end. */
+static enum exit_status ask(const struct work *work, int64_t count, int64_t periods) {
     const char *verb = work->action->verb, *pipeline = work->selection.pipeline, *s = count == 1 ? "" : "s";
-    char *question = mem_format("%s %" PRId64 " task%s of pipeline '%s'?", verb, count, s, pipeline);
-    char *refusal = mem_format("%" PRId64 " task%s of pipeline '%s' match%s; say --yes to %s %s", count, s, pipeline,
-                               count == 1 ? "es" : "", verb, count == 1 ? "it" : "them");
+    char *only = periods > 0 ? mem_format(" (%" PRId64 " at an end: only the period)", periods) : mem_copy_string("");
+    char *question = mem_format("%s %" PRId64 " task%s of pipeline '%s'%s?", verb, count, s, pipeline, only);
+    char *refusal = mem_format("%" PRId64 " task%s of pipeline '%s' match%s%s; say --yes to %s %s", count, s, pipeline,
+                               count == 1 ? "es" : "", only, verb, count == 1 ? "it" : "them");
     enum exit_status status = confirm(work->args, question, refusal);
     free(question);
     free(refusal);
+    free(only);
     return status;
 }
 
 static enum exit_status act_by_filter(struct work *work) {
     struct error err = ERROR_NONE;
-    int64_t count = 0;
-    if (for_statuses(work, count_one, &count, &err) != STATUS_OK) {
+    int64_t count = 0, periods = 0;
+    enum status code = for_statuses(work, count_one, &count, &err);
+    if (code == STATUS_OK && work->action->ends_periods) {
+        code = count_periods(work, &periods, &err);
+    }
+    if (code != STATUS_OK) {
         return report_error(&err);
     }
-    enum exit_status status = count > 0 ? ask(work, count) : EXIT_OK;
-    if (status == EXIT_OK && count > 0 && for_statuses(work, act_on_one, NULL, &err) != STATUS_OK) {
+    enum exit_status status = count + periods > 0 ? ask(work, count + periods, periods) : EXIT_OK;
+    if (status != EXIT_OK) {
+        return status;
+    }
+    code = periods > 0 ? end_periods(work, &err) : STATUS_OK; /* before more tasks come to their end */
+    if (code == STATUS_OK && count > 0) {
+        code = for_statuses(work, act_on_one, NULL, &err);
+    }
+    if (code != STATUS_OK) {
         status = report_error(&err);
         fprintf(stderr, "pgstage: %" PRId64 " tasks were %s before that\n", work->touched, work->action->done);
         return work->touched > 0 && status == EXIT_WRONG ? EXIT_SOME_FAILED : status;
@@ -236,7 +302,7 @@ static enum exit_status check_words(const struct work *work) {
         return usage_error(args, "which tasks? Name keys, or give --status, --stage, --key, --error or --older-than%s",
                            work->action->from_stage ? ", or --all" : "");
     }
-    if (work->selection.status != NULL && !applies_to(work->action, work->selection.status)) {
+    if (work->selection.status != NULL && !applies_to(work->action, work->selection.status) && !work->action->ends_periods) {
         return usage_error(args, "a task that is %s cannot be %s: %s", work->selection.status, work->action->done,
                            work->action->otherwise);
     }
@@ -259,13 +325,20 @@ static enum exit_status check_names(const struct work *work) {
 
 static void print_result(const struct work *work) {
     if (args_has(work->args, "json")) {
-        printf("{\"tasks\": %" PRId64 ", \"running\": %" PRId64 "}\n", work->touched, work->touched > 0 ? work->running : 0);
+        printf("{\"tasks\": %" PRId64 ", \"running\": %" PRId64, work->touched, work->touched > 0 ? work->running : 0);
+        if (work->action->ends_periods) {
+            printf(", \"periods\": %" PRId64, work->periods);
+        }
+        puts("}");
         return;
     }
     printf("%" PRId64 " %s", work->touched, work->action->done);
     if (work->running > 0 && work->touched > 0 && work->action->number_what == NULL) {
         printf("; %" PRId64 " of them %s running and %s told within a second", work->running,
                work->running == 1 ? "is" : "are", work->running == 1 ? "is" : "are");
+    }
+    if (work->periods > 0) {
+        printf("; %" PRId64 " period%s ended", work->periods, work->periods == 1 ? "" : "s");
     }
     putchar('\n');
 }

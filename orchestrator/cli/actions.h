@@ -13,7 +13,7 @@ struct action {
     const char *number_what;               /* what the number between pipeline and keys is; NULL: none is taken */
     const char *const *statuses;           /* that it applies to; ends with NULL. NULL: any */
     bool search_each;                      /* a search a status, by its index; else one, which sees each task once */
-    bool every_key; /* tasks that are named by key are all sent, whatever their status */
+    bool ends_periods; /* also of tasks that it does not apply to: those are sent too, and counted by themselves */
     const char *otherwise; /* why it does not apply to another status, and what may be wanted instead */
 };
 

@@ -73,8 +73,9 @@ static struct db_param text_or_null(const char *text) {
     return (struct db_param){.data = text};
 }
 
-enum status selection_page(struct selection *selection, struct db_sync *db, int limit, struct db_result **page,
-                           struct error *err) {
+/* The statements take the same parameters; the last one is find_tasks' alone. */
+static enum status page_of(const struct sql_statement *statement, struct selection *selection, struct db_sync *db, int limit,
+                           struct db_result **page, struct error *err) {
     char cursor[24], at_most[16];
     snprintf(cursor, sizeof cursor, "%" PRId64, selection->cursor);
     snprintf(at_most, sizeof at_most, "%d", limit);
@@ -90,11 +91,21 @@ enum status selection_page(struct selection *selection, struct db_sync *db, int 
         DB_TEXT(at_most),
         DB_TEXT(selection->open_only ? "true" : "false"),
     };
-    enum status status = sync_run(db, NULL, sql_find_tasks.text, 10, params, page, err);
+    enum status status = sync_run(db, NULL, statement->text, statement == &sql_find_tasks ? 10 : 9, params, page, err);
     if (status == STATUS_OK && db_rows(*page) > 0) {
         selection->cursor = db_int64(*page, db_rows(*page) - 1, FOUND_ID);
     }
     return status;
+}
+
+enum status selection_page(struct selection *selection, struct db_sync *db, int limit, struct db_result **page,
+                           struct error *err) {
+    return page_of(&sql_find_tasks, selection, db, limit, page, err);
+}
+
+enum status selection_ended_periods(struct selection *selection, struct db_sync *db, int limit, struct db_result **page,
+                                    struct error *err) {
+    return page_of(&sql_ended_periods, selection, db, limit, page, err);
 }
 
 void selection_rewind(struct selection *selection) {
@@ -120,8 +131,8 @@ enum status selection_count(const struct selection *selection, struct db_sync *d
     return status;
 }
 
-enum status selection_by_keys(struct db_sync *db, const char *pipeline, int count, char *const *keys,
-                              struct db_result **page, struct error *err) {
+static enum status by_keys(const struct sql_statement *statement, struct db_sync *db, const char *pipeline, int count,
+                           char *const *keys, struct db_result **page, struct error *err) {
     struct buf array;
     char at_most[16];
     buf_init(&array, SIZE_MAX);
@@ -134,9 +145,19 @@ enum status selection_by_keys(struct db_sync *db, const char *pipeline, int coun
     struct db_param params[] = {DB_TEXT(pipeline), DB_TEXT(array.data), DB_NULL,      DB_NULL,         DB_NULL,
                                 DB_NULL,           DB_NULL,             DB_TEXT("0"), DB_TEXT(at_most),
                                 DB_TEXT("false")};
-    enum status status = sync_run(db, NULL, sql_find_tasks.text, 10, params, page, err);
+    enum status status = sync_run(db, NULL, statement->text, statement == &sql_find_tasks ? 10 : 9, params, page, err);
     buf_finish(&array);
     return status;
+}
+
+enum status selection_by_keys(struct db_sync *db, const char *pipeline, int count, char *const *keys,
+                              struct db_result **page, struct error *err) {
+    return by_keys(&sql_find_tasks, db, pipeline, count, keys, page, err);
+}
+
+enum status selection_ended_by_keys(struct db_sync *db, const char *pipeline, int count, char *const *keys,
+                                    struct db_result **page, struct error *err) {
+    return by_keys(&sql_ended_periods, db, pipeline, count, keys, page, err);
 }
 
 bool key_check(const struct args *args, const char *key) {

@@ -36,6 +36,7 @@ enum {
     FOUND_UPDATED,
     FOUND_DUE_AT,
     FOUND_ERROR_TEXT,
+    FOUND_LEFT = FOUND_VERSION, /* of selection_ended_periods: how many there were in all from here on */
 };
 
 /* Reads the options; a mistake is printed. Finish it in any case. */
@@ -47,6 +48,9 @@ bool selection_is_everything(const struct selection *selection);
 /* The next tasks in id order. Ownership: the caller frees the result. */
 enum status selection_page(struct selection *selection, struct db_sync *db, int limit, struct db_result **page,
                            struct error *err) MUST_CHECK;
+/* The same of tasks at their end whose period would run them again. Columns: to FOUND_STATUS, and FOUND_LEFT. */
+enum status selection_ended_periods(struct selection *selection, struct db_sync *db, int limit, struct db_result **page,
+                                    struct error *err) MUST_CHECK;
 void selection_rewind(struct selection *selection);
 enum status selection_count(const struct selection *selection, struct db_sync *db, int64_t *count,
                             struct error *err) MUST_CHECK;
@@ -54,6 +58,9 @@ enum status selection_count(const struct selection *selection, struct db_sync *d
 /* Tasks with these keys: rows as of a page. */
 enum status selection_by_keys(struct db_sync *db, const char *pipeline, int count, char *const *keys,
                               struct db_result **page, struct error *err) MUST_CHECK;
+/* Those of them that selection_ended_periods would give. */
+enum status selection_ended_by_keys(struct db_sync *db, const char *pipeline, int count, char *const *keys,
+                                    struct db_result **page, struct error *err) MUST_CHECK;
 
 /* Prints what is wrong with a key: empty, longer than 1,024 bytes, not UTF-8. */
 bool key_check(const struct args *args, const char *key);

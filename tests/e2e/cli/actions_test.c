@@ -137,6 +137,40 @@ Test(cancel, a_newer_document_goes_on) {
     expect_true_counts();
 }
 
+/* What would run a task again is ended as well, and only that when the task is at its end. */
+Test(cancel, ends_periods_of_tasks_at_their_end) {
+    cli("submit lib a --every 1h");
+    cli("submit lib b --every 1h");
+    cli("submit lib r1 --every 1h");
+    struct run *run = cli("cancel lib a c");
+    cr_expect_eq(run->status, 0);
+    cr_expect_str_eq(run->out, "0 cancelled; 1 period ended\n");
+    cr_expect_str_eq(run->err, "pgstage: 'a' is done: its period is ended\npgstage: 'c' is done: it is at its end\n");
+    cr_expect_eq(number("select count(*) from pgstage.periodic"), 2);
+    cli("submit lib a --every 1h");
+    cli_refuses(4, "pgstage: 2 tasks of pipeline 'lib' match (2 at an end: only the period); say --yes to cancel them",
+                "cancel lib --status done");
+    cli_refuses(4, "pgstage: 7 tasks of pipeline 'lib' match (2 at an end: only the period); say --yes to cancel them",
+                "cancel lib --key '*'");
+    cli_prints("0 cancelled; 1 period ended\n", "cancel lib --key 'a*' --yes");
+    cli_prints("0 cancelled; 1 period ended\n", "cancel lib --status done --yes");
+    cli_prints("0 cancelled\n", "cancel lib --status done --yes");
+    cli_prints("{\"tasks\": 1, \"running\": 0, \"periods\": 0}\n", "cancel lib r1 --json");
+    cr_expect_eq(number("select count(*) from pgstage.periodic"), 0);
+    cr_expect_eq(in_status("done"), 3);
+    expect_true_counts();
+}
+
+Test(cancel, by_the_reason) {
+    cli_prints("0 cancelled\n", "cancel lib --error 'by one' --yes");
+    cli_refuses(4, "pgstage: 2 tasks of pipeline 'lib' match; say --yes to cancel them", "cancel lib --error '*by zero'");
+    cli_prints("2 cancelled\n", "cancel lib --error 'by zero' --yes");
+    expect_status("bad1", "cancelled");
+    expect_status("bad2", "cancelled");
+    expect_status("r1", "ready");
+    expect_true_counts();
+}
+
 /* ---- priority ----------------------------------------------------------------------------------------------------- */
 
 Test(priority, by_key_and_by_filter) {

@@ -65,7 +65,6 @@ ParameterizedTestParameters(arguments, are_refused) {
         {"retry lib --all", "pgstage retry: unknown option --all"},
         {"retry lib ''", "pgstage retry: a key is empty"},
         {"cancel lib", "pgstage cancel: which tasks? Name keys, or give --status, --stage, --key, --error or --older-than"},
-        {"cancel lib --status done", "pgstage cancel: a task that is done cannot be cancelled: it is at its end"},
         {"rerun lib", "pgstage rerun: which tasks? Name keys, or give --status, --stage, --key, --error or --older-than, "
                       "or --all"},
         {"rerun lib --all --status done", "pgstage rerun: --all and a filter exclude each other"},
