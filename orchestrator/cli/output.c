@@ -198,6 +198,10 @@ void text_size(struct buf *out, int64_t bytes) {
     buf_append_format(out, unit == 0 ? "%.0f %s" : "%.1f %s", value, names[unit]);
 }
 
+const char *text_plural(int64_t count) {
+    return count == 1 ? "" : "s";
+}
+
 /* ---- tables ------------------------------------------------------------------------------------------------------- */
 
 enum { GAP = 2 };

@@ -34,6 +34,8 @@ const char *text_shown(const char *text);
 int text_width(const char *text);
 /* "2026-01-31T12:00:00.123456+00:00" as "2026-01-31 12:00:00+00". */
 void text_time(struct buf *out, const char *iso);
+/* "s", or "" behind one: "3 tasks". */
+const char *text_plural(int64_t count);
 /* "0.25 ms", "12 ms", "3.4 s", "5m10s". */
 void text_span(struct buf *out, double ms);
 /* "512 B", "1.5 kB". */

@@ -1,5 +1,6 @@
 #include "cli/progress.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,23 +94,35 @@ static void print_failures(struct db_sync *db, const char *pipeline, bool before
     sync_result_free(result);
 }
 
-void progress_summary(struct progress *progress, int64_t done, int64_t failed, const char *url, int pipeline_count,
-                      const struct node_pipeline *pipelines) {
+static void print_counts(const struct progress *progress, const struct node_result *result) {
+    int64_t ended = result->done + result->failed;
     int64_t end = progress->last_work_ms != 0 ? progress->last_work_ms : clock_now_ms(&clock_boottime);
     double seconds = (double)(end - progress->start_ms) / 1000.0;
     seconds = seconds < 0.001 ? 0.001 : seconds;
-    if (done + failed == 0) {
-        printf("0 documents: nothing to do\n");
+    if (ended > 0) {
+        double rate = (double)ended / seconds;
+        printf("%" PRId64 " document%s in %.1f s (%.*f documents/s), %" PRId64 " failed", ended, text_plural(ended), seconds,
+               rate < 10 ? 1 : 0, rate, result->failed);
+    } else if (result->runs > 0) {
+        printf("0 documents done; %" PRId64 " run%s here", result->runs, text_plural(result->runs));
     } else {
-        double rate = (double)(done + failed) / seconds;
-        printf("%lld document%s in %.1f s (%.*f documents/s), %lld failed\n", (long long)(done + failed),
-               done + failed == 1 ? "" : "s", seconds, rate < 10 ? 1 : 0, rate, (long long)failed);
+        printf("0 documents: nothing to do%s", result->elsewhere > 0 ? " here" : "");
     }
+    if (result->elsewhere > 0) {
+        printf("; %" PRId64 " task%s wait%s at stages that this node does not serve", result->elsewhere,
+               text_plural(result->elsewhere), result->elsewhere == 1 ? "s" : "");
+    }
+    putchar('\n');
+}
+
+void progress_summary(struct progress *progress, const struct node_result *result, const char *url, int pipeline_count,
+                      const struct node_pipeline *pipelines) {
+    print_counts(progress, result);
     struct db_sync *db = NULL;
     struct error err = ERROR_NONE;
     if (sync_open(url, "summary", &db, &err) == STATUS_OK) {
         for (int i = 0; i < pipeline_count; i++) {
-            print_failures(db, pipelines[i].def->name, failed == 0);
+            print_failures(db, pipelines[i].def->name, result->failed == 0);
         }
         sync_close(db);
     }

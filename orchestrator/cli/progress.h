@@ -11,8 +11,9 @@ struct progress *progress_create(bool wanted);
 void progress_report(void *progress, const struct node_report *report);
 void progress_destroy(struct progress *progress);
 
-/* "N documents in S s (R documents/s), F failed", then the reasons of what stands failed. On standard output. */
-void progress_summary(struct progress *progress, int64_t done, int64_t failed, const char *url, int pipeline_count,
+/* "N documents in S s (R documents/s), F failed", or how many runs there were when none came to its end; what waits for other
+ * nodes; then the reasons of what stands failed. On standard output. */
+void progress_summary(struct progress *progress, const struct node_result *result, const char *url, int pipeline_count,
                       const struct node_pipeline *pipelines);
 
 #endif

@@ -223,8 +223,7 @@ static enum exit_status run_node(const struct args *args, struct run_state *stat
                 result.stuck_reason);
     }
     if (status == STATUS_OK && state->options.until_idle) {
-        progress_summary(state->progress, result.done, result.failed, state->session.database.url,
-                         state->set.count, state->set.pipelines);
+        progress_summary(state->progress, &result, state->session.database.url, state->set.count, state->set.pipelines);
     }
     if (result.signalled && state->options.until_idle) {
         fprintf(stderr, "pgstage: stopped before all was done; the rest goes on at the next run\n");

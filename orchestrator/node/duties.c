@@ -11,8 +11,9 @@
 enum { WATCH_EVERY_MS = 1000, LEAD_EVERY_MS = 500, FOLD_EVERY_MS = 2000, BUSY_MS = 500, IDLE_WATCH_MS = 20,
        WOKEN_WATCH_MS = 200 };
 
-/* Tasks that this node could go on with. What stands at a parked or paused stage moves only when a person acts. */
-static int64_t open_here(struct node *node, const struct store_watch_answer *answer, int64_t *stuck) {
+/* Tasks that this node could go on with. What stands at a parked or paused stage moves only when a person acts, and what
+ * stands at one that is not served here when another node does. */
+static int64_t open_here(struct node *node, const struct store_watch_answer *answer, int64_t *stuck, int64_t *elsewhere) {
     int64_t open = 0;
     for (int i = 0; i < answer->stage_count; i++) {
         const struct store_stage_state *state = &answer->stages[i];
@@ -24,6 +25,7 @@ static int64_t open_here(struct node *node, const struct store_watch_answer *ans
             struct scheduler_stage_report report;
             scheduler_report(node->scheduler, k, &report);
             if (report.elsewhere) {
+                *elsewhere += state->open;
                 continue;
             }
             if (report.parked != NULL || state->paused) {
@@ -49,9 +51,10 @@ static void on_watch(void *context, const struct store_watch_answer *answer) {
         schedules_watched(node, answer);
         scheduler_stage_states(node->scheduler, answer->stage_count, answer->stages);
         reload_see_revisions(node, answer->stage_count, answer->stages);
-        int64_t stuck = 0, open = open_here(node, answer, &stuck);
+        int64_t stuck = 0, elsewhere = 0, open = open_here(node, answer, &stuck, &elsewhere);
         if (duties->idle_candidate && open == 0 && scheduler_is_dry(node->scheduler) && sources_scanned(node)) {
             node->process->result->stuck = stuck;
+            node->process->result->elsewhere = elsewhere;
             process_idle(node);
         }
     }

@@ -115,6 +115,11 @@ static void close_everything(struct node *node) {
     if (node->scheduler != NULL) {
         int64_t done = 0, failed = 0;
         scheduler_totals(node->scheduler, &done, &failed);
+        for (int i = 0; i < scheduler_stage_count(node->scheduler); i++) {
+            struct scheduler_stage_report report;
+            scheduler_report(node->scheduler, i, &report);
+            node->process->result->runs += report.runs;
+        }
         node->process->result->done += done;
         node->process->result->failed += failed;
         scheduler_close(node->scheduler, on_scheduler_closed, node);

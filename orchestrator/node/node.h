@@ -70,7 +70,9 @@ struct node_options {
 
 struct node_result {
     int64_t done, failed;
-    int64_t stuck; /* until_idle: tasks left at stages whose pool is parked or that are paused */
+    int64_t runs;      /* of stages, whatever came of them */
+    int64_t elsewhere; /* until_idle: tasks left at stages that this node does not serve */
+    int64_t stuck;     /* until_idle: tasks left at stages whose pool is parked or that are paused */
     char stuck_reason[256];
     bool signalled; /* it was told to stop, and did not end by itself */
     bool unclean; /* claims could not be given back: the database was away; rescue does it */

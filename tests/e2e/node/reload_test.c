@@ -268,7 +268,11 @@ Test(reload, a_stage_is_served_by_nodes_with_its_labels) {
 Test(reload, only_these_stages_are_run_until_they_are_idle) {
     begin_two_stages(4);
     char *output = NULL;
-    cr_expect_eq(rig_run(&rig, &output, "run p.yaml --until-idle --only p/read"), 0, "%s", output);
+    cr_expect_eq(rig_run(&rig, &output, "run p.yaml --until-idle --only p/read --log warn"), 0, "%s", output);
+    cr_expect_str_eq(output, "0 documents done; 4 runs here; 4 tasks wait at stages that this node does not serve\n");
+    free(output);
+    cr_expect_eq(rig_run(&rig, &output, "run p.yaml --until-idle --only p/read --log warn"), 0, "%s", output);
+    cr_expect_str_eq(output, "0 documents: nothing to do here; 4 tasks wait at stages that this node does not serve\n");
     free(output);
     cr_expect_eq(ready_at("gpu"), 4);
     cr_expect_eq(rig_run(&rig, &output, "run p.yaml --until-idle --label gpu,zone=a --stage write=0 --stage read=2"), 0, "%s", output);
