@@ -1,7 +1,8 @@
 /* drain.c - pgstage drain: no more goes in at the front, and the command ends when nothing is left behind it.
  *
  * A drain of a pipeline pauses its first stage, one of a stage those before it. Both leave the pauses for `resume` to end.
- * A claim that was under way when the pause was committed is waited for, so that nothing can appear after "drained".
+ * A claim that was under way when the pause was committed is waited for, so that nothing can appear after "drained". What
+ * stands at a stage behind that somebody else has paused is not waited for once nothing else is left.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,6 +27,7 @@ struct drain {
     struct db_sync *db;
     struct buf position, ticks, paused, said;
     struct db_result *left; /* the last look */
+    bool stuck;             /* all that it found stands at paused stages */
 };
 
 static enum status run_begin(struct drain *drain, struct db_result **result, struct error *err) {
@@ -77,6 +79,21 @@ static enum exit_status begin(struct drain *drain, struct error *err) {
 
 /* ---- what is left ------------------------------------------------------------------------------------------------- */
 
+static int64_t standing(const struct db_result *left, int row) {
+    return db_int64(left, row, LEFT_READY) + db_int64(left, row, LEFT_DELAYED) + db_int64(left, row, LEFT_WAITING);
+}
+
+/* Nothing moves any more, and what stands will not until a person acts. */
+static bool is_stuck(const struct db_result *left) {
+    for (int row = 0; row < db_rows(left); row++) {
+        bool moves = db_int64(left, row, LEFT_RUNNING) > 0 || db_int64(left, row, LEFT_TICKS) > 0;
+        if (moves || (standing(left, row) > 0 && !db_bool(left, row, LEFT_PAUSED))) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static enum status look(struct drain *drain, bool *over, struct error *err) {
     struct db_param params[] = {DB_TEXT(drain->target.pipeline.data), DB_TEXT(drain->position.data),
                                 DB_TEXT(drain->ticks.data)};
@@ -93,10 +110,22 @@ static enum status look(struct drain *drain, bool *over, struct error *err) {
             *over = *over && db_int64(left, row, column) == 0;
         }
     }
+    drain->stuck = !*over && is_stuck(left);
     return STATUS_OK;
 }
 
-/* "second: 3 ready, 1 running; third (paused): 2 ready" */
+static void describe_stage(const struct drain *drain, int row, struct buf *out) {
+    const char *stage = db_value(drain->left, row, LEFT_STAGE);
+    buf_append_format(out, "%s%s", out->length > 0 ? "; " : "", stage);
+    if (db_bool(drain->left, row, LEFT_PAUSED) && standing(drain->left, row) > 0) {
+        buf_append_format(out, " (paused; pgstage resume %s/%s)", drain->target.pipeline.data, stage);
+    } else if (db_bool(drain->left, row, LEFT_PAUSED)) {
+        buf_append_string(out, " (paused)");
+    }
+    buf_append_string(out, ": ");
+}
+
+/* "second: 3 ready, 1 running; third (paused; pgstage resume lib/third): 2 ready" */
 static void describe(const struct drain *drain, struct buf *out) {
     for (int row = 0; row < db_rows(drain->left); row++) {
         bool any = false;
@@ -106,8 +135,7 @@ static void describe(const struct drain *drain, struct buf *out) {
                 continue;
             }
             if (!any) {
-                buf_append_format(out, "%s%s%s: ", out->length > 0 ? "; " : "", db_value(drain->left, row, LEFT_STAGE),
-                                  db_bool(drain->left, row, LEFT_PAUSED) ? " (paused)" : "");
+                describe_stage(drain, row, out);
             }
             buf_append_format(out, "%s%" PRId64 " %s", any ? ", " : "", count, db_column_name(drain->left, column));
             any = true;
@@ -128,13 +156,13 @@ static void say_what_is_left(struct drain *drain) {
     buf_finish(&now);
 }
 
-/* Until nothing is left, the time is over, or somebody asks for a stop. */
+/* Until nothing is left, or nothing that moves, the time is over, or somebody asks for a stop. */
 static enum status wait_for_end(struct drain *drain, int64_t timeout_ms, bool *over, struct error *err) {
     int64_t begun = clock_now_ms(&clock_boottime), said = begun, delay = POLL_FIRST_MS;
     for (;;) {
         enum status status = look(drain, over, err);
         int64_t now = clock_now_ms(&clock_boottime);
-        if (status != STATUS_OK || *over || stop_was_asked() || (timeout_ms >= 0 && now - begun >= timeout_ms)) {
+        if (status != STATUS_OK || *over || drain->stuck || stop_was_asked() || (timeout_ms >= 0 && now - begun >= timeout_ms)) {
             return status;
         }
         if (now - said >= SAY_EVERY_MS) {
@@ -176,7 +204,8 @@ static void print(const struct drain *drain, bool over) {
         struct buf left;
         buf_init(&left, SIZE_MAX);
         describe(drain, &left);
-        fprintf(stderr, "pgstage: not drained %s; left: %s\n", stop_was_asked() ? "yet" : "in time", left.data);
+        fprintf(stderr, "pgstage: not drained%s; left: %s\n",
+                drain->stuck ? ": all that is left stands at paused stages" : stop_was_asked() ? " yet" : " in time", left.data);
         buf_finish(&left);
     }
     if (args_has(drain->args, "json")) {
