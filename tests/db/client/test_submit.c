@@ -21,7 +21,19 @@ Test(submit, gives_one_row_and_knows_what_is_newer) {
     expect_text("select status from pgstage.task where key = 'later'", "delayed");
     expect_state("select pgstage.submit('p', null)", "22004");
     expect_state("select pgstage.submit('nobody', 'k')", "P0F02");
-    expect_state("select pgstage.submit('p', '')", "23514");
+    expect_state("select pgstage.submit('p', '')", "22023");
+}
+
+/* The message is the function's: a check's would show the row, and the payload in it. */
+Test(submit, refuses_a_key_that_cannot_be_without_showing_the_payload) {
+    static const char *const calls[] = {"select pgstage.submit('p', '', '\"canary\"')",
+                                        "select pgstage.submit('p', repeat('k', 1025), '\"canary\"')"};
+    for (int i = 0; i < 2; i++) {
+        PGresult *result = PQexec(producer, calls[i]);
+        cr_expect_not_null(strstr(PQerrorMessage(producer), "a key has 1 to 1024 bytes"), "%s", PQerrorMessage(producer));
+        cr_expect_null(strstr(PQerrorMessage(producer), "canary"), "%s", PQerrorMessage(producer));
+        PQclear(result);
+    }
 }
 
 Test(submit, is_there_with_the_commit_and_gone_with_the_rollback) {

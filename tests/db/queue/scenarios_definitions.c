@@ -115,7 +115,7 @@ bool a_refused_definition_renames_nothing(struct world *world) {
     int64_t claim = world_claim(world, NODE_ONE, STAGE_A, 1, NULL);
     world_complete(world, world->one, &(struct move){.task = 1, .claim = claim, .count = 1, .ending = "failed",
                                                      .kind = "permanent", .reason = "no", .attempts = 1});
-    EXPECT(world, is_text(do_register(world, "1", "{x,c}", a_is_x), "refused: stage \"b\" still holds 1 tasks"),
+    EXPECT(world, is_text(do_register(world, "1", "{x,c}", a_is_x), "refused: stage \"b\" still holds 1 task"),
            "a failed task does not count");
     EXPECT(world, world_int(world, "select count(*) from pgstage.stage where name = 'a'") == 1, "renamed all the same");
     return world_is_sound(world);
@@ -134,7 +134,7 @@ bool an_earlier_stage_may_have_had_the_name(struct world *world) {
                  "  from pgstage.stage where name = 'b'");
     const char *outcome = do_register(world, "3", "{b,c}", "{\"stages\": {\"b\": {\"renamed_from\": \"a\"}}}");
     EXPECT(world, is_text(outcome, "refused: stage \"a\" cannot be called \"b\": an earlier stage of that name still holds 1 "
-                                   "tasks"), "%s", outcome);
+                                   "task"), "%s", outcome);
     world_script(world, world->eye, "delete from pgstage.task_count");
     return world_is_sound(world);
 }
@@ -143,7 +143,7 @@ bool an_earlier_stage_may_have_had_the_name(struct world *world) {
 bool a_stage_that_has_its_name_is_not_renamed(struct world *world) {
     world_submit(world, "k");
     EXPECT(world, is_text(do_register(world, "1", "{b,c}", "{\"stages\": {\"b\": {\"renamed_from\": \"a\"}}}"),
-                          "refused: stage \"a\" still holds 1 tasks"), "a is called b, beside b");
+                          "refused: stage \"a\" still holds 1 task"), "a is called b, beside b");
     EXPECT(world, is_text(do_register(world, "2", "{a,b,c,d}", "{\"stages\": {\"d\": {\"renamed_from\": \"a\"}}}"), "changed"),
            "a stage of the definition is taken for another one's past");
     EXPECT(world, world_int(world, "select id from pgstage.stage where name = 'a'") == world->stages[STAGE_A], "renamed");

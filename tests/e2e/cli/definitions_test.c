@@ -41,15 +41,15 @@ Test(definitions, c17_a_check_says_what_run_would_do) {
     process(); /* it is failed at the second stage */
     cr_expect(has(cli("check lib.yaml --against-db")->out, "lib.yaml: against the database: unchanged\n"));
     expect_check(4, FIRST,
-                 "lib.yaml: against the database: refused, stage \"second\" still holds 1 tasks\n"
-                 "lib.yaml:   stage 'second' is removed, with 1 unfinished tasks\n");
+                 "lib.yaml: against the database: refused, stage \"second\" still holds 1 task\n"
+                 "lib.yaml:   stage 'second' is removed, with 1 unfinished task\n");
     cr_expect(has(cli("apply lib.yaml")->err, "pgstage cancel lib --stage NAME"));
     cr_expect(has(cli("apply lib.yaml")->err, "renamed_from: NAME"));
     const char *renamed = FIRST "  - {name: new, sql: select 1}\n  - {name: other, sql: select 1, renamed_from: second}\n";
     expect_check(0, renamed,
                  "lib.yaml: against the database: changed\n"
                  "lib.yaml:   stage 'new' is new\n"
-                 "lib.yaml:   stage 'second' is called 'other', with 1 unfinished tasks\n");
+                 "lib.yaml:   stage 'second' is called 'other', with 1 unfinished task\n");
     cr_expect_eq(number("select max(number) from pgstage.revision"), 1);
     cr_expect_eq(number("select count(*) from pgstage.stage"), 2);
     cli_prints("pipeline 'lib' is at revision 2\n", "apply lib.yaml");
