@@ -237,7 +237,7 @@ static enum status end_periods(struct work *work, struct error *err) {
 
 /* `periods` of the count are at their end. */
 static enum exit_status ask(const struct work *work, int64_t count, int64_t periods) {
-    const char *verb = work->action->verb, *pipeline = work->selection.pipeline, *s = count == 1 ? "" : "s";
+    const char *verb = work->action->verb, *pipeline = work->selection.pipeline, *s = text_plural(count);
     char *only = periods > 0 ? mem_format(" (%" PRId64 " at an end: only the period)", periods) : mem_copy_string("");
     char *question = mem_format("%s %" PRId64 " task%s of pipeline '%s'%s?", verb, count, s, pipeline, only);
     char *refusal = mem_format("%" PRId64 " task%s of pipeline '%s' match%s%s; say --yes to %s %s", count, s, pipeline,
@@ -269,7 +269,7 @@ static enum exit_status act_by_filter(struct work *work) {
     }
     if (code != STATUS_OK) {
         status = report_error(&err);
-        fprintf(stderr, "pgstage: %" PRId64 " tasks were %s before that\n", work->touched, work->action->done);
+        fprintf(stderr, "pgstage: before that: %" PRId64 " %s\n", work->touched, work->action->done);
         return work->touched > 0 && status == EXIT_WRONG ? EXIT_SOME_FAILED : status;
     }
     return status;
@@ -338,7 +338,7 @@ static void print_result(const struct work *work) {
                work->running == 1 ? "is" : "are", work->running == 1 ? "is" : "are");
     }
     if (work->periods > 0) {
-        printf("; %" PRId64 " period%s ended", work->periods, work->periods == 1 ? "" : "s");
+        printf("; %" PRId64 " period%s ended", work->periods, text_plural(work->periods));
     }
     putchar('\n');
 }

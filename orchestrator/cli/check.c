@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "cli/definitions.h"
+#include "cli/output.h"
 
 static enum exit_status check_one(const char *path, struct db_sync *db) {
     struct definition definition;
@@ -11,7 +12,7 @@ static enum exit_status check_one(const char *path, struct db_sync *db) {
     enum exit_status status = definition_load(path, &definition, &said);
     if (status == EXIT_OK) {
         printf("%s: pipeline '%s', %d stage%s: ok\n", path, definition.def->name, definition.def->stage_count,
-               definition.def->stage_count == 1 ? "" : "s");
+               text_plural(definition.def->stage_count));
         if (db != NULL) {
             status = definition_compare(db, &definition, &said);
         }

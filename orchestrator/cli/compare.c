@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/definitions.h"
+#include "cli/output.h"
 #include "sql/statements.h"
 
 enum { COMPARE_STAGE, COMPARE_FATE, COMPARE_OLD_NAME, COMPARE_UNFINISHED };
@@ -14,10 +15,11 @@ static void print_stage(const char *file, const struct db_result *stages, int ro
     if (strcmp(fate, "new") == 0) {
         printf("%s:   stage '%s' is new\n", file, name);
     } else if (strcmp(fate, "renamed") == 0) {
-        printf("%s:   stage '%s' is called '%s', with %" PRId64 " unfinished tasks\n", file,
-               db_value(stages, row, COMPARE_OLD_NAME), name, unfinished);
+        printf("%s:   stage '%s' is called '%s', with %" PRId64 " unfinished task%s\n", file,
+               db_value(stages, row, COMPARE_OLD_NAME), name, unfinished, text_plural(unfinished));
     } else if (strcmp(fate, "removed") == 0) {
-        printf("%s:   stage '%s' is removed, with %" PRId64 " unfinished tasks\n", file, name, unfinished);
+        printf("%s:   stage '%s' is removed, with %" PRId64 " unfinished task%s\n", file, name, unfinished,
+               text_plural(unfinished));
     }
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "cli/command.h"
+#include "cli/output.h"
 #include "sql/migrations.h"
 
 /* The same steps for psql on an empty database: with them recorded, `pgstage migrate` finds nothing left to do. */
@@ -35,7 +36,7 @@ static enum exit_status run_migrate(const struct args *args) {
     } else if (applied == 0) {
         puts("the schema is up to date");
     } else {
-        printf("%d migration%s applied\n", applied, applied == 1 ? "" : "s");
+        printf("%d migration%s applied\n", applied, text_plural(applied));
     }
     if (status == EXIT_OK && args_has(args, "roles")) {
         if (migrate_roles(session.db, &err) != STATUS_OK) {

@@ -6,7 +6,7 @@ static enum exit_status run_priority(const struct args *args) {
     static const struct action action = {
         .statement = &sql_priority,
         .verb = "reprioritize",
-        .done = "have the priority now",
+        .done = "given the priority",
         .number_what = "a priority",
         .statuses = statuses,
         .otherwise = "it is at its end; a submit of a newer version takes --priority",

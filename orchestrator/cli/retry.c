@@ -9,7 +9,7 @@ static enum exit_status run_retry(const struct args *args) {
         .done = "retried",
         .statuses = statuses,
         .search_each = true,
-        .otherwise = "only failed and delayed tasks are; pgstage rerun processes any task again",
+        .otherwise = "only failed and delayed tasks are retried; pgstage rerun processes any task again",
     };
     return action_run(args, &action);
 }

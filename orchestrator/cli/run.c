@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/units.h"
 #include "cli/init.h"
+#include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/reload.h"
 #include "cli/run_database.h"
@@ -219,7 +220,7 @@ static enum exit_status run_node(const struct args *args, struct run_state *stat
         exit_status = EXIT_SOME_FAILED;
     }
     if (result.stuck > 0) {
-        fprintf(stderr, "pgstage: %lld task%s cannot go on: %s\n", (long long)result.stuck, result.stuck == 1 ? "" : "s",
+        fprintf(stderr, "pgstage: %lld task%s cannot go on: %s\n", (long long)result.stuck, text_plural(result.stuck),
                 result.stuck_reason);
     }
     if (status == STATUS_OK && state->options.until_idle) {

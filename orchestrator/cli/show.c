@@ -61,8 +61,9 @@ static void add_row(struct buf *out, const json_t *row) {
     if (json_is_integer(json_object_get(row, "done_version"))) {
         buf_append_format(out, " (done: %" PRId64 ")", number_of(row, "done_version"));
     }
-    buf_append_format(out, "\n%-10s %" PRId64 " attempts, %" PRId64 " crashes, %" PRId64 " rescues\n", "counters",
-                      number_of(row, "attempt"), number_of(row, "crashes"), number_of(row, "rescues"));
+    int64_t attempts = number_of(row, "attempt"), crashes = number_of(row, "crashes"), rescues = number_of(row, "rescues");
+    buf_append_format(out, "\n%-10s %" PRId64 " attempt%s, %" PRId64 " crash%s, %" PRId64 " rescue%s\n", "counters", attempts,
+                      text_plural(attempts), crashes, crashes == 1 ? "" : "es", rescues, text_plural(rescues));
     if (number_of(row, "priority") != 0) {
         buf_append_format(out, "%-10s %" PRId64 "\n", "priority", number_of(row, "priority"));
     }

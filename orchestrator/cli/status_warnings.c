@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "base/units.h"
+#include "cli/output.h"
 #include "cli/status.h"
 
 enum { DELTAS_MANY = 20000, HOLDER_LONG_MS = 5 * 60 * 1000 };
@@ -68,26 +69,28 @@ static void warn_of_stage(const struct giving *giving, int row) {
                    db_int64(stages, row, STAGE_WAITING) + db_int64(stages, row, STAGE_FAILED);
     if (db_is_null(stages, row, STAGE_POSITION)) {
         if (open > 0) {
-            give(giving, pipeline, stage, "the definition has no such stage any more, and %" PRId64 " tasks stand at it", open);
+            give(giving, pipeline, stage, "the definition has no such stage any more, and %" PRId64 " task%s at it", open,
+                 open == 1 ? " stands" : "s stand");
         }
         return;
     }
     if (db_bool(stages, row, STAGE_PAUSED)) {
-        give(giving, pipeline, stage, "paused, with %" PRId64 " ready tasks", ready);
+        give(giving, pipeline, stage, "paused, with %" PRId64 " ready task%s", ready, text_plural(ready));
     }
     if (ready == 0 || is_served(giving, pipeline, stage)) {
         return;
     }
     if (!db_is_null(stages, row, STAGE_REQUIRES)) {
         give(giving, pipeline, stage,
-             "%" PRId64 " ready tasks, and no living node runs this stage: it wants pgstage run FILE with --label %s", ready,
-             db_value(stages, row, STAGE_REQUIRES));
+             "%" PRId64 " ready task%s, and no living node runs this stage: it wants pgstage run FILE with --label %s", ready,
+             text_plural(ready), db_value(stages, row, STAGE_REQUIRES));
     } else if (giving->alive == 0) {
-        give(giving, pipeline, stage, "%" PRId64 " ready tasks, and no node is alive: start one with pgstage run FILE",
-             ready);
+        give(giving, pipeline, stage, "%" PRId64 " ready task%s, and no node is alive: start one with pgstage run FILE",
+             ready, text_plural(ready));
     } else {
         give(giving, pipeline, stage,
-             "%" PRId64 " ready tasks, and no living node runs this stage: start one with pgstage run FILE", ready);
+             "%" PRId64 " ready task%s, and no living node runs this stage: start one with pgstage run FILE", ready,
+             text_plural(ready));
     }
 }
 

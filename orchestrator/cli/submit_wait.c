@@ -53,7 +53,8 @@ static bool is_over(const char *key, const struct db_result *result, enum exit_s
         return false;
     }
     const char *reason = db_value(result, 0, ERROR_TEXT);
-    fprintf(stderr, "pgstage: the task '%s' is %s at stage '%s'%s%s\n", text_shown(key), state,
+    fprintf(stderr, "pgstage: the task '%s' %s%s at stage '%s'%s%s\n", text_shown(key),
+            strcmp(state, "cancelled") == 0 ? "was " : "", state,
             db_value(result, 0, STAGE), reason[0] == '\0' ? "" : ": ", text_shown(reason));
     *status = EXIT_SOME_FAILED;
     return true;
@@ -81,8 +82,8 @@ enum exit_status submit_wait(const struct args *args, struct session *session, i
             return report_error(&err);
         }
         if (late || stop_was_asked()) {
-            fprintf(stderr, "pgstage: the task '%s' is not at its end%s; it goes on\n", text_shown(key),
-                    late ? " in time" : "");
+            fprintf(stderr, "pgstage: the task '%s' %s; it goes on\n", text_shown(key),
+                    late ? "did not come to its end in time" : "is not at its end");
             return EXIT_SOME_FAILED;
         }
         stop_wait_ms(timeout_ms >= 0 && timeout_ms - waited < delay ? timeout_ms - waited : delay);

@@ -68,7 +68,7 @@ Test(retry, says_why_a_task_is_left_alone) {
     struct run *run = cli("retry lib a bad1");
     cr_expect_eq(run->status, 0);
     cr_expect_str_eq(run->out, "1 retried\n");
-    cr_expect_str_eq(run->err, "pgstage: 'a' is done: only failed and delayed tasks are; pgstage rerun processes any task "
+    cr_expect_str_eq(run->err, "pgstage: 'a' is done: only failed and delayed tasks are retried; pgstage rerun processes any task "
                                "again\n");
 }
 
@@ -177,7 +177,7 @@ Test(priority, by_key_and_by_filter) {
     claim("r2");
     struct run *run = cli("priority lib -7 r1 r2 later bad1 a nope");
     cr_expect_eq(run->status, 1);
-    cr_expect_str_eq(run->out, "4 have the priority now\n");
+    cr_expect_str_eq(run->out, "4 given the priority\n");
     cr_expect_str_eq(run->err, "pgstage: pipeline 'lib' has no task 'nope'\n"
                                "pgstage: 'a' is done: it is at its end; a submit of a newer version takes --priority\n");
     cr_expect_eq(number("select count(*) from pgstage.task where priority = -7"), 4);

@@ -60,7 +60,9 @@ ParameterizedTestParameters(arguments, are_refused) {
          "pgstage retry: which tasks? Name keys, or give --status, --stage, --key, --error or --older-than"},
         {"retry lib a --status failed", "pgstage retry: keys and a filter exclude each other"},
         {"retry lib --status done", "pgstage retry: a task that is done cannot be retried: only failed and delayed tasks "
-                                    "are; pgstage rerun processes any task again"},
+                                    "are retried; pgstage rerun processes any task again"},
+        {"priority lib 1 --status done", "pgstage priority: a task that is done cannot be given the priority: it is at its end; a "
+                                         "submit of a newer version takes --priority"},
         {"retry lib --from x", "pgstage retry: unknown option --from"},
         {"retry lib --all", "pgstage retry: unknown option --all"},
         {"retry lib ''", "pgstage retry: a key is empty"},

@@ -29,16 +29,16 @@ static void expect_true_counts(void) {
 
 Test(prune, as_asked_for) {
     cli_refuses(4, "lib: 2 done tasks, older than 1d", "prune lib --status done --older-than 1d");
-    cli_prints("0 tasks and 0 failed runs are forgotten\n", "prune lib --status done --older-than 3d");
-    cli_prints("0 tasks and 1 failed runs are forgotten\n", "prune lib --status errors --older-than 1d --yes");
-    cli_prints("2 tasks and 0 failed runs are forgotten\n", "prune lib --status done --older-than 1d --yes");
+    cli_prints("0 tasks and 0 failed runs forgotten\n", "prune lib --status done --older-than 3d");
+    cli_prints("0 tasks and 1 failed run forgotten\n", "prune lib --status errors --older-than 1d --yes");
+    cli_prints("2 tasks and 0 failed runs forgotten\n", "prune lib --status done --older-than 1d --yes");
     cr_expect_eq(number("select count(*) from pgstage.task"), 2);
     expect_true_counts();
     cli_prints("new (version 1)\n", "submit lib a --updated-at 2001-01-01T00:00:00Z");
 }
 
 Test(prune, as_the_definition_says) {
-    cli_prints("0 tasks and 0 failed runs are forgotten\n", "prune");
+    cli_prints("0 tasks and 0 failed runs forgotten\n", "prune");
     write_file("lib.yaml", "pipeline: lib\nretention: {done: 1d, errors: 36h}\nstages:\n  - {name: first, sql: select 1}\n"
                            "  - {name: second, sql: select 1}\n");
     cli_prints("pipeline 'lib' is at revision 2\n", "apply lib.yaml");
@@ -57,7 +57,7 @@ Test(prune, a_deadlock_is_tried_again) {
                        " if nextval('public.tries') < 5 then raise 'deadlock detected' using errcode = '40P01'; end if;"
                        " return null; end $$;"
                        "create trigger clash before delete on pgstage.task for each statement execute function clash()");
-    cli_prints("2 tasks and 0 failed runs are forgotten\n", "prune lib --status done --older-than 1d --yes");
+    cli_prints("2 tasks and 0 failed runs forgotten\n", "prune lib --status done --older-than 1d --yes");
     expect_true_counts();
     pg_exec(cli_url(), "alter sequence tries minvalue -1000 restart -1000");
     struct run *run = cli("prune lib --status failed --older-than 1d --yes");

@@ -109,7 +109,7 @@ Test(status, warns_of_work_that_nobody_does) {
     pg_exec(cli_url(), "update pgstage.node set notes = '[{\"pipeline\": \"lib\", \"stage\": \"second\"}, "
                        "{\"pipeline\": \"other\", \"stage\": \"first\"}]'");
     run = cli("status");
-    cr_expect(has(run->out, "\nwarning: lib/first: 1 ready tasks, and no living node runs this stage: start one with "
+    cr_expect(has(run->out, "\nwarning: lib/first: 1 ready task, and no living node runs this stage: start one with "
                             "pgstage run FILE\n"),
               "%s", run->out);
     pg_exec(cli_url(), "update pgstage.node set notes = '[{\"pipeline\": \"lib\", \"stage\": \"first\"}]'");
@@ -127,7 +127,7 @@ Test(status, warns_of_what_nodes_note_of_pauses_and_of_counts) {
     struct run *run = cli("status lib");
     cr_expect(has(run->out, "\nwarning: lib/first: parked: init \\x1b failed (node 77, pid 1)\n"), "%s", run->out);
     cr_expect(has(run->out, "\nwarning: lib: the source cannot be read (node 77, pid 1)\n"), "%s", run->out);
-    cr_expect(has(run->out, "\nwarning: lib/first: paused, with 1 ready tasks\n"), "%s", run->out);
+    cr_expect(has(run->out, "\nwarning: lib/first: paused, with 1 ready task\n"), "%s", run->out);
     cr_expect(has(run->out, "changes of counts wait to be folded"), "%s", run->out);
     cr_expect(has(run->out, "first (paused)"), "%s", run->out);
     json_t *all = status_json("");
@@ -148,9 +148,9 @@ Test(status, a_node_tells_what_it_runs_and_what_is_wrong) {
     shown = await_status("\nwarning: sick: the source cannot be read: ");
     cr_expect(has(shown, "nowhere"), "%s", shown);
     /* It is alive, and says that it does not run the other pipeline. */
-    cr_expect(has(shown, "\nwarning: lib/first: 1 ready tasks, and no living node runs this stage: "), "%s", shown);
+    cr_expect(has(shown, "\nwarning: lib/first: 1 ready task, and no living node runs this stage: "), "%s", shown);
     node_stop();
-    await_status("\nwarning: lib/first: 1 ready tasks, and no node is alive: ");
+    await_status("\nwarning: lib/first: 1 ready task, and no node is alive: ");
 }
 
 Test(status, shows_stages_that_left_the_definition_while_tasks_stand_at_them) {
@@ -165,7 +165,7 @@ Test(status, shows_stages_that_left_the_definition_while_tasks_stand_at_them) {
     pg_exec(cli_url(), "insert into pgstage.task_count_delta select p.id, s.id, 'failed', 1 from pgstage.pipeline p join "
                        "pgstage.stage s on s.pipeline = p.id and s.name = 'second'");
     run = cli("status");
-    cr_expect(has(run->out, "\nwarning: lib/second: the definition has no such stage any more, and 1 tasks stand at it\n"),
+    cr_expect(has(run->out, "\nwarning: lib/second: the definition has no such stage any more, and 1 task stands at it\n"),
               "%s", run->out);
 }
 

@@ -123,7 +123,7 @@ Test(submit, waits_for_the_end) {
     run = cli("submit lib bad --wait");
     cr_expect_eq(run->status, 1);
     cr_expect_str_empty(run->out);
-    cr_expect(has(run->err, "pgstage: the task 'bad' is failed at stage 'second': "), "%s", run->err);
+    cr_expect(has(run->err, "pgstage: the task 'bad' failed at stage 'second': "), "%s", run->err);
     cr_expect(has(run->err, "division by zero"), "%s", run->err);
     node_stop();
     /* What stands is at its end already, and the last stage's output is printed as it is. */
@@ -137,12 +137,12 @@ Test(submit, waits_for_the_end) {
 Test(submit, waits_no_longer_than_it_is_told_to) {
     struct run *run = cli("submit lib a --wait --timeout 50ms");
     cr_expect_eq(run->status, 1);
-    cr_expect_str_eq(run->err, "new (version 1)\npgstage: the task 'a' is not at its end in time; it goes on\n");
+    cr_expect_str_eq(run->err, "new (version 1)\npgstage: the task 'a' did not come to its end in time; it goes on\n");
     cr_expect_eq(number("select count(*) from pgstage.task where status = 'ready'"), 1);
     cli("cancel lib a");
     run = cli("submit lib a --wait --timeout 0s --updated-at 2001-01-01T00:00:00Z");
     cr_expect_eq(run->status, 1);
-    cr_expect(has(run->err, "pgstage: the task 'a' is cancelled at stage 'first'\n"), "%s", run->err);
+    cr_expect(has(run->err, "pgstage: the task 'a' was cancelled at stage 'first'\n"), "%s", run->err);
     cli_refuses(2, "pgstage submit: --wait is for one document: it and --from exclude each other",
                 "submit lib --from - --wait");
     cli_refuses(2, "pgstage submit: --timeout is for --wait", "submit lib k --timeout 1s");

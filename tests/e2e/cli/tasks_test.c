@@ -124,6 +124,7 @@ Test(show, tells_all_of_a_task) {
 Test(show, tells_of_failed_runs) {
     struct run *run = cli("show lib bad/one");
     cr_expect_eq(run->status, 0);
+    cr_expect(has(run->out, "\ncounters   1 attempt, 0 crashes, 0 rescues\n"), "%s", run->out);
     cr_expect(has(run->out, "\nreason     "), "%s", run->out);
     cr_expect(has(run->out, "\nfailed runs, the newest first\n"), "%s", run->out);
     cr_expect(has(run->out, "  second, version 1, attempt 1: "), "%s", run->out);

@@ -58,6 +58,12 @@ Test(output, times_spans_and_sizes_are_short) {
     buf_finish(&out);
 }
 
+Test(output, one_thing_is_not_several) {
+    cr_expect_str_eq(text_plural(1), "");
+    cr_expect_str_eq(text_plural(0), "s");
+    cr_expect_str_eq(text_plural(2), "s");
+}
+
 Test(output, tables_are_aligned) {
     static const struct table_column columns[] = {{"NAME", false}, {"N", true}, {"WHY", false}};
     struct table table;
