@@ -7,7 +7,7 @@
 #include "cli/output.h"
 #include "sql/statements.h"
 
-enum { GROUPS_SHOWN = 20, KIND_WIDTH = 70, TEXT_WIDTH = 100 };
+enum { GROUPS_SHOWN = 20, TEXT_WIDTH = 100 };
 enum { STAGE, KIND, FAILED, RETRYING, FIRST_SEEN, LAST_SEEN, KEY, ERROR_TEXT, GROUPS };
 
 static const struct table_column columns[] = {
@@ -22,11 +22,18 @@ static void add_time(struct table *table, const char *iso) {
     buf_finish(&cell);
 }
 
-static void add_shown(struct table *table, const char *text, int max_width) {
-    struct buf cell;
+/* Whole, so that it can be given to --error as it stands: the last column, and at most 161 characters. A control character
+ * becomes a sign that is wild, since its escape would be a pattern of something else. */
+static void add_kind(struct table *table, const char *kind) {
+    struct buf plain, cell;
+    buf_init(&plain, SIZE_MAX);
     buf_init(&cell, SIZE_MAX);
-    text_show(&cell, text, max_width);
+    for (; *kind != '\0'; kind++) {
+        buf_append_char(&plain, (unsigned char)*kind < ' ' || *kind == '\x7f' ? '?' : *kind);
+    }
+    text_show(&cell, plain.data, 0);
     table_add(table, cell.data);
+    buf_finish(&plain);
     buf_finish(&cell);
 }
 
@@ -39,7 +46,7 @@ static void write_table(const struct db_result *groups, struct buf *out) {
         table_add(&table, db_value(groups, row, RETRYING));
         add_time(&table, db_value(groups, row, FIRST_SEEN));
         add_time(&table, db_value(groups, row, LAST_SEEN));
-        add_shown(&table, db_value(groups, row, KIND), KIND_WIDTH);
+        add_kind(&table, db_value(groups, row, KIND));
     }
     table_print(&table, out);
     table_finish(&table);

@@ -103,6 +103,20 @@ Test(errors, the_first_failed_run_counts) {
     free(seen);
 }
 
+/* What stands in the table can be pasted. */
+Test(errors, shows_kinds_whole) {
+    char reason[200];
+    snprintf(reason, sizeof reason, "cannot\tread page 7: %0120d is not a number, nor is it anything else that is known", 0);
+    memset(strchr(reason, '0'), 'x', 120);
+    fail("a", reason, 1, "failed");
+    struct run *run = shell("\"$PGSTAGE\" errors lib | sed -n '2s/.*\\(cannot.*\\)/\\1/p' | tr -d '\\n' >kind");
+    cr_expect_eq(run->status, 0, "%s", run->err);
+    run = shell("cat kind");
+    cr_expect(has(run->out, "cannot?read page *: xxx") && run->out[strlen(run->out) - 1] == '*', "%s", run->out);
+    run = shell("\"$PGSTAGE\" retry lib --yes --error \"$(cat kind)\"");
+    cr_expect_str_eq(run->out, "1 retried\n", "%s%s", run->out, run->err);
+}
+
 Test(errors, shows_the_largest_groups) {
     pg_exec(cli_url(), "select count(*) from pgstage.submit_set('lib', array(select 'k' || i from generate_series(1, 25) i), "
                        "array_fill(null::jsonb, array[25]), array_fill(null::timestamptz, array[25]), array_fill(0, "
