@@ -2,7 +2,7 @@
 -- $1 text: pipeline, null for all
 -- columns: pipeline, stage, position (null: not in the definition), paused, ready, running, delayed, waiting, done, failed,
 --          cancelled, runs_per_minute, failed_per_minute, mean_ms (all three of this minute and the last one),
---          oldest_ms (age of the oldest claim), requires (labels that a node must have to serve the stage; null: none)
+--          oldest_ms (age of the oldest claim), requires (labels that a node must have to serve the stage, as --label takes them; null: none)
 select p.name as pipeline, s.name as stage, r.position, s.paused or p.paused as paused,
        coalesce(sum(c.n) filter (where c.status = 'ready'), 0) as ready,
        coalesce(sum(c.n) filter (where c.status = 'running'), 0) as running,
@@ -27,7 +27,7 @@ select p.name as pipeline, s.name as stage, r.position, s.paused or p.paused as 
                        from pgstage.stage_stat z where z.stage = s.id and z.minute >= w.since) x on true
   left join lateral (select (extract(epoch from pgstage.now() - min(b.begun)) * 1000)::bigint as age_ms
                        from pgstage.claim_batch b where b.stage = s.id) o on true
-  left join lateral (select string_agg(l.label, ', ') as labels
+  left join lateral (select string_agg(l.label, ',') as labels
                        from jsonb_array_elements_text(pgstage.setting(p.id, 'stages') -> s.name -> 'requires') l(label)) q
          on true
  where ($1::text is null or p.name = $1::text)

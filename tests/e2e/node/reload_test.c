@@ -256,7 +256,7 @@ Test(reload, a_stage_is_served_by_nodes_with_its_labels) {
     begin_two_stages(6);
     rig_start(&rig, 0, "--lease 5s --label gpu");
     rig_await(&rig, "select count(*) from ledger where stage = 'read'", 6);
-    await_status("no living node runs this stage: it wants pgstage run FILE with --label gpu, zone=a");
+    await_status("no living node runs this stage: it wants pgstage run FILE with --label gpu,zone=a");
     cr_expect_eq(ready_at("gpu"), 6);
     rig_start(&rig, 1, "--lease 5s --label gpu --label zone=a,other --only gpu");
     rig_await(&rig, "select count(*) from pgstage.task where status = 'done'", 6);
