@@ -87,8 +87,15 @@ enum exit_status error_exit_status(const struct error *err) {
     return EXIT_WRONG;
 }
 
+const char *error_hint(const struct error *err) {
+    return strcmp(err->sqlstate, "42501") != 0
+               ? ""
+               : "\nhint: this role lacks rights on the schema pgstage; see pgstage migrate --roles: pgstage_orchestrator runs nodes "
+                 "and all commands, pgstage_viewer reads, pgstage_enqueuer submits, pgstage_owner migrates";
+}
+
 enum exit_status report_error(const struct error *err) {
-    fprintf(stderr, "pgstage: %s\n", err->text);
+    fprintf(stderr, "pgstage: %s%s\n", err->text, error_hint(err));
     return error_exit_status(err);
 }
 

@@ -61,7 +61,9 @@ void command_help(const struct command *command);
 
 /* "pgstage COMMAND: what is wrong" and the usage line; returns EXIT_WRONG. */
 enum exit_status usage_error(const struct args *args, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Prints an error where a person looks, and the exit status that its code means. */
+/* Behind the text of an error: "", or a line of its own that says what can be done, as which role is wanted. */
+const char *error_hint(const struct error *err);
+/* Prints an error where a person looks, with its hint, and the exit status that its code means. */
 enum exit_status report_error(const struct error *err);
 
 /* The exit status alone. */

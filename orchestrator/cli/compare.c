@@ -54,7 +54,7 @@ enum exit_status definition_compare(struct db_sync *db, const struct definition 
         exit_status = print_outcome(definition, registered, stages);
     } else {
         err = err.code == STATUS_OK ? ignored : err;
-        buf_append_format(said, "pgstage: %s\n", err.text);
+        buf_append_format(said, "pgstage: %s%s\n", err.text, error_hint(&err));
         exit_status = error_exit_status(&err);
     }
     sync_result_free(stages);

@@ -18,7 +18,7 @@ enum exit_status definition_said(enum exit_status status, struct buf *said) {
 }
 
 static enum exit_status say_error(const struct error *err, struct buf *said) {
-    buf_append_format(said, "pgstage: %s\n", err->text);
+    buf_append_format(said, "pgstage: %s%s\n", err->text, error_hint(err));
     return error_exit_status(err);
 }
 

@@ -38,6 +38,8 @@ static void expect(const char *url, int status, const char *arguments) {
     struct run *run = cli("%s --database '%s'", arguments, url);
     cr_expect_eq(run->status, status, "%s: %d, %s%s", arguments, run->status, run->out, run->err);
     cr_expect_eq(status == 0, !has(run->err, "permission denied"), "%s: %s", arguments, run->err);
+    cr_expect_eq(status == 0, !has(run->err, "\nhint: this role lacks rights on the schema pgstage; see pgstage migrate --roles: "),
+                 "%s: %s", arguments, run->err);
 }
 
 Test(migrate, commands_work_as_far_as_their_role_may) {
@@ -56,6 +58,8 @@ Test(migrate, commands_work_as_far_as_their_role_may) {
     expect(viewer, 2, "show lib k1");
     expect(viewer, 2, "submit lib k3");
     expect(viewer, 2, "cancel lib k1");
+    expect(viewer, 2, "apply lib.yaml");
+    expect(viewer, 2, "check lib.yaml --against-db");
     expect(viewer, 2, "migrate --roles");
     free(enqueuer);
     free(viewer);
