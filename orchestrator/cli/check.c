@@ -1,11 +1,13 @@
 /* check.c - pgstage check FILE...: validates files with the loader that run uses, and compares them with what is registered.
  */
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "cli/definitions.h"
 #include "cli/output.h"
+#include "cli/run_database.h"
 
-static enum exit_status check_one(const char *path, struct db_sync *db) {
+static enum exit_status check_one(const char *path, struct db_sync *db, struct connections *connections) {
     struct definition definition;
     struct buf said;
     buf_init(&said, SIZE_MAX);
@@ -13,6 +15,7 @@ static enum exit_status check_one(const char *path, struct db_sync *db) {
     if (status == EXIT_OK) {
         printf("%s: pipeline '%s', %d stage%s: ok\n", path, definition.def->name, definition.def->stage_count,
                text_plural(definition.def->stage_count));
+        connections_add(connections, &definition);
         if (db != NULL) {
             status = definition_compare(db, &definition, &said);
         }
@@ -21,15 +24,37 @@ static enum exit_status check_one(const char *path, struct db_sync *db) {
     return definition_said(status, &said);
 }
 
+/* Of a node that runs all the files, and all of their stages. */
+static void print_connections(const struct connections *connections, int files) {
+    struct buf needs;
+    buf_init(&needs, SIZE_MAX);
+    connections_describe(connections, &needs);
+    printf("a node that runs %s needs %s", files == 1 ? "it" : "them", needs.data);
+    if (connections->most > connections->sure) {
+        printf(", and up to %" PRId64 " with the SQL that handlers queue, and scans", connections->most);
+    }
+    putchar('\n');
+    buf_finish(&needs);
+}
+
 static enum exit_status run_check(const struct args *args) {
     enum exit_status worst = EXIT_OK;
     struct session session = {0};
-    bool compare = args_has(args, "against-db");
+    struct connections connections = CONNECTIONS_NONE;
+    bool compare = args_has(args, "against-db"), loaded = true;
     if (compare && (worst = session_open(args, &session)) != EXIT_OK) {
         return worst;
     }
     for (int i = 0; i < args->count; i++) {
-        enum exit_status status = check_one(args->positional[i], session.db);
+        enum exit_status status = check_one(args->positional[i], session.db, &connections);
+        worst = status > worst ? status : worst;
+        loaded = loaded && status != EXIT_WRONG;
+    }
+    if (loaded) {
+        print_connections(&connections, args->count);
+    }
+    if (loaded && compare && session.db != NULL) {
+        enum exit_status status = connections_compare(session.db, session.database.url, &connections);
         worst = status > worst ? status : worst;
     }
     if (compare) {
@@ -39,7 +64,7 @@ static enum exit_status run_check(const struct args *args) {
 }
 
 static const struct option_spec options[] = {
-    {"against-db", NULL, "also say what `run` would do with the file, and what becomes of its stages"},
+    {"against-db", NULL, "also say what `run` would do with the file, what becomes of its stages, and whether there are connections"},
     {0},
 };
 

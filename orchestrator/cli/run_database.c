@@ -6,10 +6,11 @@
 #include <time.h>
 
 #include "base/log.h"
+#include "cli/output.h"
 #include "db/pooler.h"
 #include "sql/statements.h"
 
-enum { FIXED_CONNECTIONS = 3, HANDLER_LANES = 2, SKEW_MS = 5000 };
+enum { HANDLER_LANES = 2, SKEW_MS = 5000 };
 enum { ROOM_ALLOWED, ROOM_FREE };
 
 /* ---- the way ---- */
@@ -74,48 +75,100 @@ enum exit_status run_find_way(const struct args *args, struct session *session, 
 
 /* ---- the room ---- */
 
-struct demand {
-    int64_t sure, most; /* what the SQL stages want; with handlers that queue SQL, and scans */
+void connections_add(struct connections *connections, const struct definition *definition) {
+    const struct pipeline_def *def = definition->def;
+    for (int s = 0; s < def->stage_count; s++) {
+        bool elsewhere = definition->elsewhere != NULL && definition->elsewhere[s];
+        int workers = elsewhere ? 0 : def->stages[s].workers;
+        bool is_sql = def->stages[s].kind == STAGE_SQL;
+        connections->sql_workers += is_sql ? workers : 0;
+        connections->sure += is_sql ? workers : 0;
+        connections->most += is_sql || workers < HANDLER_LANES ? workers : HANDLER_LANES;
+    }
+    connections->most += def->source.present ? 1 : 0;
+}
+
+void connections_describe(const struct connections *connections, struct buf *out) {
+    buf_append_format(out, "%" PRId64 " connections", connections->sure);
+    if (connections->sql_workers > 0) {
+        buf_append_format(out, " (%" PRId64 ", and one for each of %" PRId64 " worker%s of sql stages)", CONNECTIONS_NONE.sure,
+                          connections->sql_workers, text_plural(connections->sql_workers));
+    }
+}
+
+/* INT64_MAX: not known. */
+struct room {
+    int64_t allowed, left;
 };
 
-static struct demand demand_of(const struct definition *definitions, int count) {
-    struct demand demand = {FIXED_CONNECTIONS, FIXED_CONNECTIONS};
-    for (int i = 0; i < count; i++) {
-        const struct pipeline_def *def = definitions[i].def;
-        for (int s = 0; s < def->stage_count; s++) {
-            bool elsewhere = definitions[i].elsewhere != NULL && definitions[i].elsewhere[s];
-            int workers = elsewhere ? 0 : def->stages[s].workers;
-            bool is_sql = def->stages[s].kind == STAGE_SQL;
-            demand.sure += is_sql ? workers : 0;
-            demand.most += is_sql || workers < HANDLER_LANES ? workers : HANDLER_LANES;
-        }
-        demand.most += def->source.present ? 1 : 0;
+static enum status find_room(struct db_sync *db, struct room *room, struct error *err) {
+    struct db_result *result = NULL;
+    enum status status = sync_run(db, NULL, sql_connections.text, 0, NULL, &result, err);
+    if (status == STATUS_OK) {
+        bool known = db_rows(result) > 0;
+        *room = (struct room){known ? db_int64(result, 0, ROOM_ALLOWED) : INT64_MAX,
+                              known ? db_int64(result, 0, ROOM_FREE) : INT64_MAX};
+        sync_result_free(result);
     }
-    return demand;
+    return status;
+}
+
+/* True: the server can never give them, and that is said. */
+static bool is_refused(const struct connections *connections, const struct room *room) {
+    struct buf needs;
+    if (connections->sure <= room->allowed) {
+        return false;
+    }
+    buf_init(&needs, SIZE_MAX);
+    connections_describe(connections, &needs);
+    fprintf(stderr,
+            "pgstage: this node needs %s, and the server gives this role %" PRId64 ": lower `workers`, or raise max_connections\n",
+            needs.data, room->allowed);
+    buf_finish(&needs);
+    return true;
+}
+
+enum exit_status connections_compare(struct db_sync *db, const char *url, const struct connections *connections) {
+    struct room room;
+    struct error err = ERROR_NONE;
+    enum pooler pooler = POOLER_NONE;
+    enum status status = pooler_find(url, db, &pooler, &err);
+    if (status == STATUS_OK && pooler == POOLER_OF_TRANSACTIONS) {
+        return EXIT_OK;
+    }
+    status = status == STATUS_OK ? find_room(db, &room, &err) : status;
+    if (status != STATUS_OK) {
+        return report_error(&err);
+    }
+    if (is_refused(connections, &room)) {
+        return EXIT_REFUSED;
+    }
+    int64_t left = room.left < room.allowed ? room.left : room.allowed;
+    if (connections->most > left) {
+        fprintf(stderr, "pgstage: warning: this node may come to want %" PRId64 " connections, and there %s %" PRId64 " for it now\n",
+                connections->most, left == 1 ? "is" : "are", left);
+    }
+    return EXIT_OK;
 }
 
 enum exit_status run_check_room(struct session *session, const struct definition *definitions, int count, bool pooled) {
-    struct db_result *room = NULL;
+    struct connections connections = CONNECTIONS_NONE;
+    struct room room;
+    struct error err = ERROR_NONE;
     if (pooled) {
         return EXIT_OK; /* the pooler's clients, not the server's connections */
     }
-    struct error err = ERROR_NONE;
-    if (sync_run(session->db, NULL, sql_connections.text, 0, NULL, &room, &err) != STATUS_OK) {
+    if (find_room(session->db, &room, &err) != STATUS_OK) {
         return report_error(&err);
     }
-    struct demand demand = demand_of(definitions, count);
-    int64_t allowed = db_rows(room) == 0 ? INT64_MAX : db_int64(room, 0, ROOM_ALLOWED);
-    int64_t left = db_rows(room) == 0 ? INT64_MAX : db_int64(room, 0, ROOM_FREE);
-    sync_result_free(room);
-    if (demand.sure > allowed) {
-        fprintf(stderr,
-                "pgstage: this node needs %" PRId64 " connections (%d, and one for each worker of an sql stage), and the server "
-                "gives this role %" PRId64 ": lower `workers`, or raise max_connections\n",
-                demand.sure, FIXED_CONNECTIONS, allowed);
+    for (int i = 0; i < count; i++) {
+        connections_add(&connections, &definitions[i]);
+    }
+    if (is_refused(&connections, &room)) {
         return EXIT_REFUSED;
     }
-    if (demand.most > left) {
-        log_event(LOG_WARN, "connections.scarce", "wanted=%" PRId64 " free=%" PRId64, demand.most, left);
+    if (connections.most > room.left) {
+        log_event(LOG_WARN, "connections.scarce", "wanted=%" PRId64 " free=%" PRId64, connections.most, room.left);
     }
     return EXIT_OK;
 }

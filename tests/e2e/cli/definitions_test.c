@@ -1,4 +1,8 @@
 /* definitions_test.c - what becomes of a definition in the database. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
 #include "rig.h"
 
 TestSuite(definitions, .init = cli_begin, .fini = cli_end, .timeout = 60);
@@ -31,6 +35,49 @@ static void expect_check(int status, const char *stages, const char *part) {
 }
 
 #define FIRST "pipeline: lib\nstages:\n  - {name: first, sql: select 1}\n"
+
+/* The URL of a role of its own. Ownership: free() it. */
+static char *as_role(const char *prefix, const char *attributes) {
+    const char *user = strstr(cli_url(), "user=postgres");
+    cr_assert_not_null(user);
+    char *name = mem_format("%s_%lld", prefix, (long long)number("select oid::bigint from pg_database where datname = "
+                                                                 "current_database()"));
+    char *sql = mem_format("create role %s login %s; select ''", name, attributes);
+    free(text(sql));
+    char *url = mem_format("%.*suser=%s", (int)(user - cli_url()), cli_url(), name);
+    free(sql);
+    free(name);
+    return url;
+}
+
+/* The connections of a node, beforehand: as many as `run` counts. */
+Test(definitions, a_check_says_how_many_connections_a_node_needs) {
+    write_file("a.yaml", "pipeline: a\nstages:\n  - {name: x, sql: select 1, workers: 5}\n  - {name: y, sql: select 1}\n");
+    write_file("b.yaml", "pipeline: b\nsource: {files: {path: .}}\nstages:\n  - {name: z, handler: 'x.so:x', workers: 9}\n");
+    struct run *run = cli("check a.yaml");
+    cr_expect(has(run->out, "a.yaml: pipeline 'a', 2 stages: ok\na node that runs it needs "), "%s%s", run->out, run->err);
+    write_file("a.yaml", "pipeline: a\nstages: [{name: x, sql: select 1, workers: 6}]\n");
+    cli_prints("a.yaml: pipeline 'a', 1 stage: ok\n"
+               "a node that runs it needs 9 connections (3, and one for each of 6 workers of sql stages)\n", "check a.yaml");
+    cli_prints("a.yaml: pipeline 'a', 1 stage: ok\nb.yaml: pipeline 'b', 1 stage: ok\n"
+               "a node that runs them needs 9 connections (3, and one for each of 6 workers of sql stages), and up to 12 with the SQL "
+               "that handlers queue, and scans\n", "check a.yaml b.yaml");
+    cli_prints("b.yaml: pipeline 'b', 1 stage: ok\n"
+               "a node that runs it needs 3 connections, and up to 6 with the SQL that handlers queue, and scans\n", "check b.yaml");
+    char *few = as_role("few", "superuser connection limit 10");
+    run = cli("check a.yaml b.yaml --against-db --database '%s'", few);
+    cr_expect_eq(run->status, 0, "%s", run->err);
+    cr_expect_str_eq(run->err, "pgstage: warning: this node may come to want 12 connections, and there are 10 for it now\n");
+    run = cli("check a.yaml --against-db --database '%s'", few);
+    cr_expect_eq(run->status, 0, "%s", run->err);
+    cr_expect_str_empty(run->err);
+    write_file("a.yaml", "pipeline: a\nstages: [{name: x, sql: select 1, workers: 8}]\n");
+    run = cli("check a.yaml --against-db --database '%s'", few);
+    cr_expect_eq(run->status, 4);
+    cr_expect_str_eq(run->err, "pgstage: this node needs 11 connections (3, and one for each of 8 workers of sql stages), and the server gives "
+                         "this role 10: lower `workers`, or raise max_connections\n");
+    free(few);
+}
 
 /* C17: what would become of the stages is said beforehand, and nothing is changed by saying it. */
 Test(definitions, c17_a_check_says_what_run_would_do) {
