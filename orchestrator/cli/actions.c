@@ -114,7 +114,8 @@ static void name_unfit_tasks(const struct work *work, const struct db_result *pa
     int at = 0;
     for (int row = 0; row < db_rows(page); row++) {
         const char *status = db_value(page, row, FOUND_STATUS);
-        bool had_period = ended != NULL && at < db_rows(ended) && db_int64(ended, at, FOUND_ID) == db_int64(page, row, FOUND_ID);
+        bool had_period = ended != NULL && at < db_rows(ended) &&
+                          db_int64(ended, at, FOUND_ID) == db_int64(page, row, FOUND_ID);
         at += had_period;
         if (!applies_to(work->action, status)) {
             fprintf(stderr, "pgstage: '%s' is %s: %s\n", text_shown(db_value(page, row, FOUND_KEY)), status,

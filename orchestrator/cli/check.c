@@ -64,7 +64,7 @@ static enum exit_status run_check(const struct args *args) {
 }
 
 static const struct option_spec options[] = {
-    {"against-db", NULL, "also say what `run` would do with the file, what becomes of its stages, and whether there are connections"},
+    {"against-db", NULL, "also say what `run` would do, what becomes of the stages, and whether there are connections enough"},
     {0},
 };
 

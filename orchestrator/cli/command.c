@@ -90,8 +90,8 @@ enum exit_status error_exit_status(const struct error *err) {
 const char *error_hint(const struct error *err) {
     return strcmp(err->sqlstate, "42501") != 0
                ? ""
-               : "\nhint: this role lacks rights on the schema pgstage; see pgstage migrate --roles: pgstage_orchestrator runs nodes "
-                 "and all commands, pgstage_viewer reads, pgstage_enqueuer submits, pgstage_owner migrates";
+               : "\nhint: this role lacks rights on the schema pgstage; see pgstage migrate --roles: pgstage_orchestrator runs "
+                 "nodes and all commands, pgstage_viewer reads, pgstage_enqueuer submits, pgstage_owner migrates";
 }
 
 enum exit_status report_error(const struct error *err) {

@@ -162,7 +162,8 @@ static enum status wait_for_end(struct drain *drain, int64_t timeout_ms, bool *o
     for (;;) {
         enum status status = look(drain, over, err);
         int64_t now = clock_now_ms(&clock_boottime);
-        if (status != STATUS_OK || *over || drain->stuck || stop_was_asked() || (timeout_ms >= 0 && now - begun >= timeout_ms)) {
+        bool late = timeout_ms >= 0 && now - begun >= timeout_ms;
+        if (status != STATUS_OK || *over || drain->stuck || stop_was_asked() || late) {
             return status;
         }
         if (now - said >= SAY_EVERY_MS) {
@@ -204,8 +205,10 @@ static void print(const struct drain *drain, bool over) {
         struct buf left;
         buf_init(&left, SIZE_MAX);
         describe(drain, &left);
-        fprintf(stderr, "pgstage: not drained%s; left: %s\n",
-                drain->stuck ? ": all that is left stands at paused stages" : stop_was_asked() ? " yet" : " in time", left.data);
+        const char *why = drain->stuck       ? ": all that is left stands at paused stages"
+                          : stop_was_asked() ? " yet"
+                                             : " in time";
+        fprintf(stderr, "pgstage: not drained%s; left: %s\n", why, left.data);
         buf_finish(&left);
     }
     if (args_has(drain->args, "json")) {

@@ -169,7 +169,8 @@ static void print(const struct prune *prune) {
     if (args_has(prune->args, "json")) {
         printf("{\"tasks\": %" PRId64 ", \"failed_runs\": %" PRId64 "}\n", tasks, runs);
     } else {
-        printf("%" PRId64 " task%s and %" PRId64 " failed run%s forgotten\n", tasks, text_plural(tasks), runs, text_plural(runs));
+        printf("%" PRId64 " task%s and %" PRId64 " failed run%s forgotten\n", tasks, text_plural(tasks), runs,
+               text_plural(runs));
     }
 }
 

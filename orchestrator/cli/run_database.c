@@ -122,7 +122,8 @@ static bool is_refused(const struct connections *connections, const struct room 
     buf_init(&needs, SIZE_MAX);
     connections_describe(connections, &needs);
     fprintf(stderr,
-            "pgstage: this node needs %s, and the server gives this role %" PRId64 ": lower `workers`, or raise max_connections\n",
+            "pgstage: this node needs %s, and the server gives this role %" PRId64
+            ": lower `workers`, or raise max_connections\n",
             needs.data, room->allowed);
     buf_finish(&needs);
     return true;

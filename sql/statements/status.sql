@@ -2,7 +2,8 @@
 -- $1 text: pipeline, null for all
 -- columns: pipeline, stage, position (null: not in the definition), paused, ready, running, delayed, waiting, done, failed,
 --          cancelled, runs_per_minute, failed_per_minute, mean_ms (all three of this minute and the last one),
---          oldest_ms (age of the oldest claim), requires (labels that a node must have to serve the stage, as --label takes them; null: none)
+--          oldest_ms (age of the oldest claim), requires (labels that a node must have to serve the stage, as --label
+--          takes them; null: none)
 select p.name as pipeline, s.name as stage, r.position, s.paused or p.paused as paused,
        coalesce(sum(c.n) filter (where c.status = 'ready'), 0) as ready,
        coalesce(sum(c.n) filter (where c.status = 'running'), 0) as running,

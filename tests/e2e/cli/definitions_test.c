@@ -60,8 +60,8 @@ Test(definitions, a_check_says_how_many_connections_a_node_needs) {
     cli_prints("a.yaml: pipeline 'a', 1 stage: ok\n"
                "a node that runs it needs 9 connections (3, and one for each of 6 workers of sql stages)\n", "check a.yaml");
     cli_prints("a.yaml: pipeline 'a', 1 stage: ok\nb.yaml: pipeline 'b', 1 stage: ok\n"
-               "a node that runs them needs 9 connections (3, and one for each of 6 workers of sql stages), and up to 12 with the SQL "
-               "that handlers queue, and scans\n", "check a.yaml b.yaml");
+               "a node that runs them needs 9 connections (3, and one for each of 6 workers of sql stages), and up to 12 with the "
+               "SQL that handlers queue, and scans\n", "check a.yaml b.yaml");
     cli_prints("b.yaml: pipeline 'b', 1 stage: ok\n"
                "a node that runs it needs 3 connections, and up to 6 with the SQL that handlers queue, and scans\n", "check b.yaml");
     char *few = as_role("few", "superuser connection limit 10");
@@ -74,8 +74,8 @@ Test(definitions, a_check_says_how_many_connections_a_node_needs) {
     write_file("a.yaml", "pipeline: a\nstages: [{name: x, sql: select 1, workers: 8}]\n");
     run = cli("check a.yaml --against-db --database '%s'", few);
     cr_expect_eq(run->status, 4);
-    cr_expect_str_eq(run->err, "pgstage: this node needs 11 connections (3, and one for each of 8 workers of sql stages), and the server gives "
-                         "this role 10: lower `workers`, or raise max_connections\n");
+    cr_expect_str_eq(run->err, "pgstage: this node needs 11 connections (3, and one for each of 8 workers of sql stages), and "
+                         "the server gives this role 10: lower `workers`, or raise max_connections\n");
     free(few);
 }
 
