@@ -134,17 +134,18 @@ static enum exit_status take_current(const struct args *args, struct run_state *
     return status;
 }
 
-static enum exit_status register_all(const struct args *args, struct run_state *state, struct buf *said) {
+/* *replaced is set when another definition than that of its file is to be run. */
+static enum exit_status register_all(const struct args *args, struct run_state *state, bool *replaced, struct buf *said) {
     for (int i = 0; i < state->set.count; i++) {
         struct definition *definition = &state->set.definitions[i];
         enum exit_status status = definition_register(state->session.db, definition, DEFINITION_RUN, said);
         if (status == EXIT_OK && definition->is_older) {
+            *replaced = true;
             status = take_current(args, state, i, said);
         }
         if (status != EXIT_OK) {
             return status;
         }
-        state->set.pipelines[i] = definition_for_node(definition);
     }
     return EXIT_OK;
 }
@@ -233,18 +234,31 @@ static enum exit_status run_node(const struct args *args, struct run_state *stat
     return exit_status;
 }
 
+/* Whether the definitions give the node something to do, and the server the connections for it. */
+static enum exit_status check_served(const struct args *args, struct run_state *state) {
+    if (!serves_something(args, state)) {
+        return EXIT_WRONG;
+    }
+    return run_check_room(&state->session, state->set.definitions, state->set.count, state->options.pooled);
+}
+
 static enum exit_status register_definitions(const struct args *args, struct run_state *state) {
     struct buf said;
+    bool replaced = false;
     buf_init(&said, SIZE_MAX);
     enum exit_status status = load_named(args, state, &said);
-    if (status == EXIT_OK && (!are_different(args, state) || !serves_something(args, state))) {
-        status = EXIT_WRONG;
-    }
     if (status == EXIT_OK) {
-        status = run_check_room(&state->session, state->set.definitions, state->set.count, state->options.pooled);
+        status = are_different(args, state) ? check_served(args, state) : EXIT_WRONG;
     }
-    status = status == EXIT_OK ? register_all(args, state, &said) : status;
-    return definition_said(status, &said);
+    status = status == EXIT_OK ? register_all(args, state, &replaced, &said) : status;
+    status = definition_said(status, &said);
+    if (status == EXIT_OK && replaced) {
+        status = check_served(args, state); /* what the files say was looked at before */
+    }
+    for (int i = 0; status == EXIT_OK && i < state->set.count; i++) {
+        state->set.pipelines[i] = definition_for_node(&state->set.definitions[i]);
+    }
+    return status;
 }
 
 /* Connects and registers. A node that serves waits for its database as long as it takes, at its start as later. */

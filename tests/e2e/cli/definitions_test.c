@@ -106,3 +106,20 @@ Test(definitions, c17_a_check_says_what_run_would_do) {
     cli_prints("pipeline 'lib' is at revision 3\n", "apply lib.yaml");
     expect_check(4, renamed, "lib.yaml: against the database: older, it equals revision 2, the current one is 3; pgstage apply");
 }
+
+/* What is run is looked at, not what the file says: a stage that has another name now would be left to nobody. */
+Test(definitions, an_older_file_is_judged_by_the_definition_that_is_run) {
+    const char *older = "pipeline: lib\nstages:\n  - {name: a, sql: select 1}\n";
+    write_file("lib.yaml", older);
+    cr_assert_eq(cli("apply lib.yaml")->status, 0);
+    write_file("lib.yaml", "pipeline: lib\nstages:\n  - {name: b, sql: select 1, renamed_from: a, workers: 900}\n");
+    cr_assert_eq(cli("apply lib.yaml")->status, 0);
+    write_file("lib.yaml", older);
+    struct run *run = cli("run lib.yaml --only a --until-idle");
+    cr_expect_eq(run->status, 2, "%d %s", run->status, run->err);
+    cr_expect(has(run->err, "the current one, revision 2, is run instead"), "%s", run->err);
+    cr_expect(has(run->err, "pgstage run: no stage is named 'a'"), "%s", run->err);
+    run = cli("run lib.yaml --until-idle");
+    cr_expect_eq(run->status, 4, "%d %s", run->status, run->err);
+    cr_expect(has(run->err, "this node needs 903 connections"), "%s", run->err);
+}
