@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "rig.h"
+#include "support/pg.h"
 
 static void begin(void) {
     cli_begin();
@@ -82,6 +84,20 @@ Test(submit, sets_priority_and_time) {
                  1);
     cr_expect_eq(number("select count(*) from pgstage.task where key = 'then' and due_at = '2099-12-31 23:00:00+00'"), 1);
     cr_expect_eq(number("select count(*) from pgstage.task where key = 'past' and status = 'ready'"), 1);
+}
+
+/* The instant is read back as it was written, however the session writes times. */
+Test(submit, delays_are_the_same_in_any_datestyle_and_zone) {
+    char *name = text("select current_database()");
+    char *set = mem_format("alter database %s set datestyle = 'SQL, DMY'; alter database %s set timezone = 'Asia/Kolkata'", name,
+                           name);
+    pg_exec(cli_url(), set);
+    cli_prints("new (version 1)\n", "submit lib later --in 1h30m");
+    cr_expect_eq(number("select count(*) from pgstage.task where key = 'later' and status = 'delayed' and due_at - now() "
+                        "between interval '88 minutes' and interval '91 minutes'"),
+                 1);
+    free(set);
+    free(name);
 }
 
 Test(submit, takes_any_key_of_1024_bytes) {
