@@ -27,6 +27,21 @@ Test(definitions, a_call_without_settings_leaves_them) {
     cr_expect_eq(number("select count(*) from pgstage.revision where settings is not null"), 1);
 }
 
+/* Handlers are looked for where the file lies now. A program that says no place leaves the one that is known. */
+Test(definitions, a_file_that_was_moved_is_known_where_it_is) {
+    make_pipeline();
+    cr_assert_eq(shell("mkdir sub && mv lib.yaml sub/")->status, 0);
+    cr_expect_eq(cli("apply sub/lib.yaml")->status, 0);
+    cr_expect_eq(number("select count(*) from pgstage.revision where path like '%/sub/lib.yaml'"), 1);
+    cr_expect_eq(number("select count(*) from pgstage.register('lib', (select definition from pgstage.revision),"
+                        " array['first', 'second'], 'run', null) where outcome = 'unchanged'"),
+                 1);
+    cr_expect_eq(number("select count(*) from pgstage.revision where path like '%/sub/lib.yaml'"), 1);
+    cr_assert_eq(shell("mv sub/lib.yaml .")->status, 0);
+    cr_expect_eq(cli("run lib.yaml --until-idle")->status, 0);
+    cr_expect_eq(number("select count(*) from pgstage.revision where path not like '%/sub/lib.yaml'"), 1);
+}
+
 static void expect_check(int status, const char *stages, const char *part) {
     write_file("lib.yaml", stages);
     struct run *run = cli("check lib.yaml --against-db");
