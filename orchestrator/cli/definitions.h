@@ -15,7 +15,7 @@ struct definition {
     int id, revision;
     int *stage_ids;  /* owned */
     bool *elsewhere; /* owned; one a stage: see serving.h */
-    bool is_older;   /* registering it found that it equals an earlier revision than the current one */
+    bool is_older;   /* registering it found that it equals an earlier one of the last ten revisions */
 };
 
 /* Prints what was said on standard error, and empties it. Returns the status. */

@@ -58,7 +58,8 @@ enum exit_status reload_take_current(const struct args *args, struct db_sync *db
     return status;
 }
 
-/* Reads and registers a file, as at the start. *not_taken is set when it is an earlier revision's: the current one is read. */
+/* Reads and registers a file, as at the start. *not_taken is set when it is that of an earlier one of the
+ * last ten revisions: the current one is read. */
 static enum exit_status read_file(const struct args *args, struct db_sync *db, const char *file, const char *name,
                                   struct definition *definition, char **not_taken, struct buf *said) {
     enum exit_status status = definition_load(file, definition, said);

@@ -25,7 +25,8 @@ struct reload_source {
 void definition_set_init(struct definition_set *set, int count);
 void definition_set_finish(struct definition_set *set);
 
-/* Replaces a definition that was found to be an older revision's by the current one, if that can be worked under. */
+/* Replaces a definition that was found to be that of an earlier one of the last ten revisions by the current one, if that
+ * can be worked under. */
 enum exit_status reload_take_current(const struct args *args, struct db_sync *db, const char *file,
                                      struct definition *definition, struct buf *said);
 

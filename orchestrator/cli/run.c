@@ -113,7 +113,7 @@ static bool serves_something(const struct args *args, struct run_state *state) {
     return false;
 }
 
-/* A file that was the current definition once: the node works under the one that is current now, if it can. */
+/* A file that equals an earlier one of the last ten revisions: the node works under the one that is current now, if it can. */
 static enum exit_status take_current(const struct args *args, struct run_state *state, int index, struct buf *said) {
     struct definition *definition = &state->set.definitions[index];
     const char *file = args->positional[index];
