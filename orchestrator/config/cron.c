@@ -204,3 +204,16 @@ bool cron_parse(const char *text, struct cron_masks *masks, struct arena *arena,
     }
     return true;
 }
+
+int cron_smallest_gap_minutes(const struct cron_masks *masks) {
+    enum { HOUR_MINUTES = 60, DAY_MINUTES = 24 * HOUR_MINUTES };
+    int last = -1, smallest = DAY_MINUTES;
+    for (int minute = 0; minute < 2 * DAY_MINUTES; minute++) { /* over midnight as well */
+        bool ticks = (masks->hours >> minute / HOUR_MINUTES % 24 & 1) != 0 && (masks->minutes >> minute % HOUR_MINUTES & 1) != 0;
+        if (ticks && last >= 0 && minute - last < smallest) {
+            smallest = minute - last;
+        }
+        last = ticks ? minute : last;
+    }
+    return smallest;
+}

@@ -27,5 +27,7 @@ struct cron_fault {
 
 /* False, with the fault in the arena, also for an entry whose day never comes. */
 bool cron_parse(const char *text, struct cron_masks *masks, struct arena *arena, struct cron_fault *fault);
+/* The smallest gap between two ticks, with days that follow each other, and without changes of the clocks. 1 to 1440. */
+int cron_smallest_gap_minutes(const struct cron_masks *masks);
 
 #endif

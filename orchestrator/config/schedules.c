@@ -29,11 +29,28 @@ void schedules_read_do(struct loader *loader, const struct config_key *key, cons
 
 /* ---- what belongs together ---------------------------------------------------------------------------------------- */
 
+/* Two ticks must not become due in another order than they have: the former would be dropped. gap_ms 0: not known, reported. */
+static void check_jitter(struct loader *loader, const struct tree_node *node, const struct schedule_def *schedule,
+                         int64_t gap_ms, const char *gap) {
+    if (gap_ms > 0 && schedule->jitter_ms >= gap_ms) {
+        mistake_add(loader->mistakes, tree_get(node, "jitter")->at, NULL, "'jitter' (%s) must be less than %s (%s)",
+                    scalar_format_duration(loader->scratch, schedule->jitter_ms), gap,
+                    scalar_format_duration(loader->scratch, gap_ms));
+    }
+}
+
 static void check_cron(struct loader *loader, const struct tree_node *node, struct schedule_def *schedule) {
+    const struct tree_node *cron = tree_get(node, "cron");
     struct cron_fault fault;
-    if (schedule->cron_text != NULL && !cron_parse(schedule->cron_text, &schedule->cron, loader->scratch, &fault)) {
-        bool as_written = strcmp(schedule->cron_text, node->text) == 0;
-        mistake_add(loader->mistakes, as_written ? tree_position_inside(loader->source, node, fault.offset) : node->at,
+    if (schedule->cron_text == NULL) {
+        return; /* reported */
+    }
+    if (cron_parse(schedule->cron_text, &schedule->cron, loader->scratch, &fault)) {
+        check_jitter(loader, node, schedule, cron_smallest_gap_minutes(&schedule->cron) * INT64_C(60000),
+                     "the smallest gap between two ticks of 'cron'");
+    } else {
+        bool as_written = strcmp(schedule->cron_text, cron->text) == 0;
+        mistake_add(loader->mistakes, as_written ? tree_position_inside(loader->source, cron, fault.offset) : cron->at,
                     fault.hint, "'cron': %s", fault.message);
     }
 }
@@ -54,14 +71,10 @@ static void check_times(struct loader *loader, const struct tree_node *node, str
     } else if (every != NULL && cron != NULL) {
         mistake_add(loader->mistakes, cron->key->at, NULL, "%s has 'every' and 'cron': it must be one of them", where);
     } else if (cron != NULL) {
-        check_cron(loader, cron, schedule);
+        check_cron(loader, node, schedule);
     } else {
         refuse_useless(loader, node, "timezone", "with 'every': a period knows no zones");
-        if (schedule->every_ms > 0 && schedule->jitter_ms >= schedule->every_ms) {
-            mistake_add(loader->mistakes, tree_get(node, "jitter")->at, NULL, "'jitter' (%s) must be less than 'every' (%s)",
-                        scalar_format_duration(loader->scratch, schedule->jitter_ms),
-                        scalar_format_duration(loader->scratch, schedule->every_ms));
-        }
+        check_jitter(loader, node, schedule, schedule->every_ms, "'every'");
     }
 }
 

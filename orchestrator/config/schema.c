@@ -192,7 +192,8 @@ const struct config_key config_keys[] = {
                     "of them fire."},
     {.name = "jitter", .levels = LEVEL_SCHEDULE, .type = TYPE_DURATION, .fallback = "0s",
      FIELD(schedule_def, jitter_ms), .low = 0, .high = HOUR_MS,
-     .description = "How far a tick is put off at most; less than 'every'."},
+     .description = "How far a tick is put off at most; less than 'every', or than the smallest gap "
+                    "between two ticks of 'cron'."},
     {.name = "timeout", .levels = LEVEL_SCHEDULE, .type = TYPE_DURATION, .fallback = "none",
      FIELD(schedule_def, timeout_ms), .low = SECOND_MS, .high = YEAR_MS, .none_allowed = true,
      .description = "A task that was submitted and has not ended so long after is cancelled."},

@@ -56,6 +56,21 @@ Test(cron, each_form_means_what_cron_means_by_it) {
     }
 }
 
+Test(cron, the_smallest_gap_is_that_of_two_ticks_that_follow_each_other) {
+    static const struct {
+        const char *text;
+        int minutes;
+    } rows[] = {
+        {"* * * * *", 1},      {"*/25 * * * *", 10}, {"*/25 3 * * *", 25}, {"7 * * * *", 60}, {"7 1,3 * * *", 120},
+        {"7 0,23 * * *", 60}, {"7 3 * * *", 1440}, {"0 0 1 1 *", 1440},  {"0,59 0,23 * * *", 1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct cron_masks masks = {0};
+        cr_assert(parse(rows[i].text, &masks), "%s", rows[i].text);
+        cr_expect_eq(cron_smallest_gap_minutes(&masks), rows[i].minutes, "%s", rows[i].text);
+    }
+}
+
 /* A mask as a list of values and ranges, chosen at random. */
 static void write_field(struct buf *out, int64_t mask, int low, int high) {
     bool first = true;
