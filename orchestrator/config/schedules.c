@@ -4,6 +4,8 @@
 #include "config/loader.h"
 #include "config/scalar.h"
 
+enum { KEY_MAX_BYTES = 1024 }; /* the database refuses longer ones */
+
 /* `scan`, `rerun`, or a mapping with one of `submit` and `rerun`. */
 void schedules_read_do(struct loader *loader, const struct config_key *key, const struct tree_node *node,
                        struct schedule_def *schedule) {
@@ -87,6 +89,19 @@ static bool has_stage(const struct pipeline_def *def, const char *name) {
     return false;
 }
 
+/* With the longest instant for each {tick}: a tick has microseconds when it is fired by hand. */
+static void check_key(struct loader *loader, const struct tree_node *submit, const char *key) {
+    static const char tick[] = "{tick}", longest[] = "2026-12-01T03:00:00.000001Z";
+    size_t length = strlen(key);
+    for (const char *at = strstr(key, tick); at != NULL; at = strstr(at + sizeof tick - 1, tick)) {
+        length += sizeof longest - sizeof tick;
+    }
+    if (length > KEY_MAX_BYTES) {
+        mistake_add(loader->mistakes, tree_get(submit, "key")->at, NULL,
+                    "'key' may have %zu bytes with each {tick} replaced; a key has at most %d", length, KEY_MAX_BYTES);
+    }
+}
+
 static void check_action(struct loader *loader, const struct tree_node *node, const struct schedule_def *schedule) {
     const struct tree_node *action = tree_get(node, "do");
     if (action == NULL || action->kind == TREE_BROKEN) {
@@ -100,6 +115,9 @@ static void check_action(struct loader *loader, const struct tree_node *node, co
     }
     if (schedule->action == SCHEDULE_SCAN && !loader->def->source.present && action->kind == TREE_TEXT) {
         mistake_add(loader->mistakes, action->at, NULL, "the pipeline has no 'source' to scan");
+    }
+    if (schedule->action == SCHEDULE_SUBMIT && schedule->key != NULL) {
+        check_key(loader, tree_get(action, "submit"), schedule->key);
     }
     if (schedule->from != NULL && !has_stage(loader->def, schedule->from)) {
         mistake_add(loader->mistakes, tree_get(tree_get(action, "rerun"), "from")->at, NULL,

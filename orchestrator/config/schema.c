@@ -208,7 +208,7 @@ const struct config_key config_keys[] = {
     {.name = "key", .levels = LEVEL_SUBMIT, .type = TYPE_TEXT, .high = 1000, .required = true,
      FIELD(schedule_def, key),
      .description = "The document's key; {tick} in it is the tick's instant, like "
-                    "2026-12-01T03:00:00Z."},
+                    "2026-12-01T03:00:00Z. At most 1,024 bytes with instants of 27 bytes."},
     {.name = "payload", .levels = LEVEL_SUBMIT, .type = TYPE_JSON,
      FIELD(schedule_def, payload_json),
      .description = "The document's payload; {tick} in it is the tick's instant."},
