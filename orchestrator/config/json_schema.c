@@ -55,7 +55,7 @@ static json_t *text_of(const struct config_key *key, const char *pattern) {
 static json_t *integer_of(const struct config_key *key) {
     json_t *number = made(json_pack("{s:s, s:I, s:I}", "type", "integer", "minimum",
                                     (json_int_t)key->low, "maximum", (json_int_t)key->high));
-    return made(json_pack("{s:[o, o]}", "anyOf", number, text_of(key, "[1-9][0-9]*")));
+    return made(json_pack("{s:[o, o]}", "anyOf", number, text_of(key, key->low < 0 ? "0|-?[1-9][0-9]*" : "[1-9][0-9]*")));
 }
 
 static json_t *backoff_of(void) {

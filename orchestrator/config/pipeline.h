@@ -89,7 +89,8 @@ struct schedule_def {
     enum schedule_action action;
     const char *key;          /* SCHEDULE_SUBMIT; may hold {tick} */
     const char *payload_json; /* SCHEDULE_SUBMIT: JSON object text, or NULL */
-    int priority;             /* SCHEDULE_SUBMIT; default 0 */
+    int priority;             /* SCHEDULE_SUBMIT */
+    bool has_priority;        /* without it a document keeps its own */
     const char *from;         /* SCHEDULE_RERUN: a stage, or NULL */
     const char *overlap;      /* skip, queue or allow; default skip */
     const char *missed;       /* skip, once or all; default once */

@@ -93,6 +93,28 @@ static bool parse_integer(const char *text, int64_t *value) {
     return true;
 }
 
+/* With a minus sign in front where the key allows numbers below zero. */
+static bool parse_number(const struct config_key *key, const char *text, int64_t *value) {
+    bool negative = key->low < 0 && text[0] == '-';
+    if (!parse_integer(text + (negative ? 1 : 0), value) || (negative && *value == 0)) {
+        return false;
+    }
+    *value = negative ? -*value : *value;
+    return true;
+}
+
+/* NULL: it is a number, only not one of those that the key takes; or nothing. */
+static const char *integer_hint(const struct config_key *key, const char *text) {
+    bool negative = key->low < 0 && text[0] == '-';
+    const char *digits = text + (negative ? 1 : 0);
+    bool has_leading_zero = digits[0] == '0' && (negative || digits[1] != '\0');
+    if (count_digits(digits) == strlen(digits) && !has_leading_zero) {
+        return NULL;
+    }
+    return key->low < 0 ? "decimal digits, with '-' in front below zero: no plus, point, blank, '_' or leading zero"
+                        : "decimal digits only: no sign, point, blank, '_' or leading zero";
+}
+
 static void store_integer(const struct config_key *key, void *field, int64_t value) {
     if (key->size == sizeof(int)) {
         *(int *)field = (int)value;
@@ -105,17 +127,12 @@ static void store_integer(const struct config_key *key, void *field, int64_t val
 static bool read_integer(const struct reading *reading, void *field) {
     int64_t value;
     const struct config_key *key = reading->key;
-    if (!parse_integer(reading->text, &value) || value < key->low || value > key->high) {
-        const char *hint = NULL;
-        if (count_digits(reading->text) != strlen(reading->text) ||
-            (reading->text[0] == '0' && reading->text[1] != '\0')) {
-            hint = "decimal digits only: no sign, point, blank, '_' or leading zero";
-        }
+    if (!parse_number(key, reading->text, &value) || value < key->low || value > key->high) {
         return refuse(reading,
                       arena_format(reading->arena, "a whole number from %lld to %lld%s",
                                    (long long)key->low, (long long)key->high,
                                    key->none_allowed ? ", or none" : ""),
-                      hint);
+                      integer_hint(key, reading->text));
     }
     store_integer(key, field, value);
     return true;

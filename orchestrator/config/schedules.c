@@ -12,7 +12,9 @@ void schedules_read_do(struct loader *loader, const struct config_key *key, cons
     static const char *const hint = "'do: scan', 'do: rerun', 'do: {submit: {key: KEY}}' or 'do: {rerun: {from: STAGE}}'";
     if (node->kind == TREE_MAPPING) {
         walk_mapping(loader, key->inner, node, schedule, "'do'");
-        schedule->action = tree_get(node, "submit") != NULL ? SCHEDULE_SUBMIT : SCHEDULE_RERUN;
+        const struct tree_node *submit = tree_get(node, "submit");
+        schedule->action = submit != NULL ? SCHEDULE_SUBMIT : SCHEDULE_RERUN;
+        schedule->has_priority = submit != NULL && tree_get(submit, "priority") != NULL;
         if (node->count != 1) {
             mistake_add(loader->mistakes, node->count == 0 ? node->at : node->first->next->key->at, hint,
                         "a schedule does one thing");

@@ -212,9 +212,10 @@ const struct config_key config_keys[] = {
     {.name = "payload", .levels = LEVEL_SUBMIT, .type = TYPE_JSON,
      FIELD(schedule_def, payload_json),
      .description = "The document's payload; {tick} in it is the tick's instant."},
-    {.name = "priority", .levels = LEVEL_SUBMIT, .type = TYPE_INTEGER, .fallback = "0",
-     FIELD(schedule_def, priority), .low = 0, .high = 1000000,
-     .description = "The document's priority, lower first."},
+    {.name = "priority", .levels = LEVEL_SUBMIT, .type = TYPE_INTEGER,
+     FIELD(schedule_def, priority), .low = INT32_MIN, .high = INT32_MAX,
+     .description = "The document's priority, lower first. Without it a document that is there keeps "
+                    "its own; a new one has 0."},
     {.name = "from", .levels = LEVEL_RERUN, .type = TYPE_NAME, .required = true,
      FIELD(schedule_def, from),
      .description = "The stage from which on tasks run again."},

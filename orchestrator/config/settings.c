@@ -78,8 +78,8 @@ static json_t *of_action(const struct schedule_def *schedule) {
     }
     json_t *payload = schedule->payload_json == NULL ? NULL : json_loads(schedule->payload_json, 0, NULL);
     REQUIRE((payload == NULL) == (schedule->payload_json == NULL));
-    return json_pack("{s:s, s:s, s:i, s:o*}", "do", "submit", "key", schedule->key, "priority", schedule->priority, "payload",
-                     payload);
+    json_t *priority = schedule->has_priority ? json_integer(schedule->priority) : NULL;
+    return json_pack("{s:s, s:s, s:o*, s:o*}", "do", "submit", "key", schedule->key, "priority", priority, "payload", payload);
 }
 
 static json_t *of_schedule(const struct schedule_def *schedule) {

@@ -56,6 +56,22 @@ Test(schedule, names_what_is_wrong) {
     cr_expect_eq(number("select revision from pgstage.pipeline where name = 'cron'"), 1);
 }
 
+/* What a person made of a task is not undone by the next tick; a priority in the file is. */
+Test(schedule, a_tick_leaves_the_priority_of_its_task) {
+    write_file("cron.yaml", "pipeline: cron\nschedule:\n"
+                            "  - {name: keeps, every: 52w, do: {submit: {key: mine}}}\n"
+                            "  - {name: sets, every: 52w, do: {submit: {key: yours, priority: -7}}}\n"
+                            "stages: [{name: a, sql: select 1}]\n");
+    cli_prints("pipeline 'cron' is at revision 2\n", "apply cron.yaml");
+    for (int i = 0; i < 2; i++) {
+        cr_expect_eq(cli("schedule fire cron keeps")->status, 0);
+        cr_expect_eq(cli("schedule fire cron sets")->status, 0);
+        cr_expect_eq(number("select priority from pgstage.task where key = 'mine'"), i == 0 ? 0 : 5);
+        cr_expect_eq(number("select priority from pgstage.task where key = 'yours'"), -7);
+        cr_expect_eq(cli("priority cron 5 mine yours")->status, 0);
+    }
+}
+
 Test(schedule, a_task_has_a_period_of_its_own) {
     cli_prints("new (version 1)\n", "submit cron k --every 6h");
     struct run *run = cli("show cron k");

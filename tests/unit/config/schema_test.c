@@ -137,6 +137,7 @@ Test(schema, bounds_can_be_written) {
         union {
             struct stage_def stage;
             struct source_def source;
+            struct schedule_def schedule;
         } target = {0};
         const int64_t bounds[] = {key->low, key->high};
         for (int j = 0; j < 2; j++) {
@@ -156,7 +157,9 @@ Test(schema, bounds_can_be_written) {
             }
             cr_assert(scalar_read(key, text, &target, &arena, &fault), "%s: %s", key->name, text);
             int64_t stored = 0;
-            memcpy(&stored, (char *)&target + key->offset, key->size);
+            int small = 0;
+            memcpy(key->size == sizeof small ? (void *)&small : (void *)&stored, (char *)&target + key->offset, key->size);
+            stored = key->size == sizeof small ? small : stored;
             cr_expect_eq(stored, bounds[j], "%s: %s", key->name, text);
         }
     }
