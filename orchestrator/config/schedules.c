@@ -156,6 +156,10 @@ static void read_schedule(struct loader *loader, const struct tree_node *node, i
 }
 
 void schedules_read(struct loader *loader, const struct tree_node *list) {
+    if (list->count == 0) {
+        mistake_add(loader->mistakes, list->at, NULL, "'schedule' must have at least one schedule");
+        return;
+    }
     struct schedule_def *schedules = arena_alloc(&loader->def->arena, CONFIG_SCHEDULES_MAX * sizeof *schedules);
     int count = 0;
     for (const struct tree_node *node = list->first; node != NULL; node = node->next) {
