@@ -43,18 +43,26 @@ static void check_jitter(struct loader *loader, const struct tree_node *node, co
     }
 }
 
+/* Blanks and line ends around the entry do not count: a block scalar ends with one. */
 static void check_cron(struct loader *loader, const struct tree_node *node, struct schedule_def *schedule) {
+    static const char blanks[] = " \t\r\n";
     const struct tree_node *cron = tree_get(node, "cron");
+    const char *text = schedule->cron_text;
     struct cron_fault fault;
-    if (schedule->cron_text == NULL) {
+    if (text == NULL) {
         return; /* reported */
     }
+    size_t lead = strspn(text, blanks), length = strlen(text + lead);
+    while (length > 0 && strchr(blanks, text[lead + length - 1]) != NULL) {
+        length--;
+    }
+    schedule->cron_text = arena_copy(&loader->def->arena, text + lead, length);
     if (cron_parse(schedule->cron_text, &schedule->cron, loader->scratch, &fault)) {
         check_jitter(loader, node, schedule, cron_smallest_gap_minutes(&schedule->cron) * INT64_C(60000),
                      "the smallest gap between two ticks of 'cron'");
     } else {
-        bool as_written = strcmp(schedule->cron_text, cron->text) == 0;
-        mistake_add(loader->mistakes, as_written ? tree_position_inside(loader->source, cron, fault.offset) : cron->at,
+        bool as_written = strcmp(text, cron->text) == 0;
+        mistake_add(loader->mistakes, as_written ? tree_position_inside(loader->source, cron, lead + fault.offset) : cron->at,
                     fault.hint, "'cron': %s", fault.message);
     }
 }
