@@ -213,7 +213,9 @@ static enum exit_status run_schedule(const struct args *args) {
         if (args->count != 3) {
             return usage_error(args, "%s wants a pipeline and the name of a schedule", args->positional[0]);
         }
-    } else if (args->count > (lists ? 2 : 1)) {
+    } else if (lists && args->count > 2) {
+        return usage_error(args, "unexpected argument '%s'", text_shown(args->positional[2]));
+    } else if (!lists && args->count > 1) {
         return usage_error(args, "'%s' is not list, pause, resume or fire", text_shown(args->positional[0]));
     }
     struct session session;

@@ -45,7 +45,7 @@ Test(schedule, names_what_is_wrong) {
     cli_refuses(2, "pgstage: there is no pipeline 'corn'; did you mean 'cron'?", "schedule pause corn sweep");
     cli_refuses(2, "pgstage schedule: pause wants a pipeline and the name of a schedule", "schedule pause cron");
     cli_refuses(2, "pgstage schedule: 'cron' is not list, pause, resume or fire", "schedule cron sweep");
-    cli_refuses(2, "pgstage schedule: 'list' is not list, pause, resume or fire", "schedule list cron sweep");
+    cli_refuses(2, "pgstage schedule: unexpected argument 'sweep'", "schedule list cron sweep");
     cli_refuses(2, "pgstage: there is no pipeline 'corn'; did you mean 'cron'?", "schedule list corn");
     cli_refuses(2, "pgstage: pipeline 'cron' has no schedule 'xyz'; pgstage schedule list cron shows what there is",
                 "schedule resume cron xyz");
