@@ -23,7 +23,7 @@ struct option_spec {
     const char *help;
 };
 
-enum { ARGS_MAX_OPTIONS = 24, ARGS_MAX_GIVEN = 64 };
+enum { ARGS_MAX_OPTIONS = 24, ARGS_MAX_GIVEN = 64, ARGS_MAX_WEEKS = 520 /* of a duration */ };
 
 struct args {
     const struct command *command;
@@ -69,7 +69,7 @@ enum exit_status report_error(const struct error *err);
 /* The exit status alone. */
 enum exit_status error_exit_status(const struct error *err);
 
-/* Whole numbers, durations and so on from an option; a mistake is printed and gives false. */
+/* Whole numbers, and durations of up to ARGS_MAX_WEEKS, from an option; a mistake is printed and gives false. */
 bool args_int(const struct args *args, const char *name, int64_t min, int64_t max, int64_t *value);
 bool args_duration(const struct args *args, const char *name, int64_t *ms);
 

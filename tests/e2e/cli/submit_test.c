@@ -77,6 +77,7 @@ Test(submit, sets_priority_and_time) {
     cli_prints("new (version 1)\n", "submit lib soon --priority -5");
     cli_prints("new (version 1)\n", "submit lib later --in 1h30m");
     cli_prints("new (version 1)\n", "submit lib then --at 2100-01-01T00:00+01:00");
+    cli_prints("new (version 1)\n", "submit lib longest --in 520w");
     cli_prints("new (version 1)\n", "submit lib past --at 2020-01-01T00:00Z");
     cr_expect_eq(number("select priority from pgstage.task where key = 'soon'"), -5);
     cr_expect_eq(number("select count(*) from pgstage.task where key = 'later' and status = 'delayed' and due_at - now() "
