@@ -25,9 +25,10 @@ struct drain {
     const struct args *args;
     struct target target;
     struct db_sync *db;
-    struct buf position, ticks, paused, said;
-    struct db_result *left; /* the last look */
-    bool stuck;             /* all that it found stands at paused stages */
+    struct buf position, ticks, said;
+    struct db_result *fronts; /* the stages that were paused for it, and stay so */
+    struct db_result *left;   /* the last look */
+    bool stuck;               /* all that it found stands at paused stages */
 };
 
 static enum status run_begin(struct drain *drain, struct db_result **result, struct error *err) {
@@ -39,14 +40,10 @@ static enum status run_begin(struct drain *drain, struct db_result **result, str
 static enum status pause_front(struct drain *drain, struct error *err) {
     struct db_param params[] = {DB_TEXT(drain->target.pipeline.data), DB_TEXT(drain->position.data)};
     struct db_result *result = NULL;
-    enum status status = sync_run(drain->db, NULL, sql_drain_pause.text, 2, params, &result, err);
+    enum status status = sync_run(drain->db, NULL, sql_drain_pause.text, 2, params, &drain->fronts, err);
     if (status != STATUS_OK) {
         return status;
     }
-    for (int row = 0; row < db_rows(result); row++) {
-        buf_append_format(&drain->paused, "%s%s", row == 0 ? "" : ", ", db_value(result, row, 0));
-    }
-    sync_result_free(result);
     status = run_begin(drain, &result, err);
     if (status == STATUS_OK) {
         buf_append_string(&drain->ticks, db_value(result, 0, BEGIN_TICKS));
@@ -183,6 +180,11 @@ static void print_json(const struct drain *drain, bool over) {
     buf_init(&out, SIZE_MAX);
     json_begin(&out, NULL, '{');
     json_add_bool(&out, "drained", over);
+    json_begin(&out, "paused", '[');
+    for (int row = 0; row < db_rows(drain->fronts); row++) {
+        json_add_text(&out, NULL, db_value(drain->fronts, row, 0));
+    }
+    json_end(&out, ']');
     json_begin(&out, "left", '[');
     for (int row = 0; row < db_rows(drain->left); row++) {
         json_begin(&out, NULL, '{');
@@ -216,8 +218,11 @@ static void print(const struct drain *drain, bool over) {
     } else if (over) {
         printf("%s is drained\n", drain->target.text);
     }
-    if (drain->paused.length > 0 && !args_has(drain->args, "json")) {
-        fprintf(stderr, "paused: %s; pgstage resume %s lets it go on\n", drain->paused.data, pipeline);
+    if (db_rows(drain->fronts) > 0 && !args_has(drain->args, "json")) {
+        for (int row = 0; row < db_rows(drain->fronts); row++) {
+            fprintf(stderr, "%s%s", row == 0 ? "paused: " : ", ", db_value(drain->fronts, row, 0));
+        }
+        fprintf(stderr, "; pgstage resume %s lets it go on\n", pipeline);
     }
 }
 
@@ -245,7 +250,7 @@ static enum exit_status run_drain(const struct args *args) {
     if (!args_duration(args, "timeout", &timeout_ms)) {
         return EXIT_WRONG;
     }
-    struct buf *const texts[] = {&drain.position, &drain.ticks, &drain.paused, &drain.said};
+    struct buf *const texts[] = {&drain.position, &drain.ticks, &drain.said};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         buf_init(texts[i], SIZE_MAX);
     }
@@ -255,6 +260,7 @@ static enum exit_status run_drain(const struct args *args) {
         stop_listen();
         drain.db = session.db;
         status = drain_target(&drain, timeout_ms);
+        sync_result_free(drain.fronts);
         sync_result_free(drain.left);
         session_close(&session);
     }
@@ -267,7 +273,7 @@ static enum exit_status run_drain(const struct args *args) {
 
 static const struct option_spec options[] = {
     {"timeout", "DURATION", "give up after that long (exit status 1); the pauses stay"},
-    {"json", NULL, "print {\"drained\", \"left\": [{\"stage\", \"ready\", ...}]}"},
+    {"json", NULL, "print {\"drained\", \"paused\": [STAGE, ...], \"left\": [{\"stage\", \"ready\", ...}]}"},
     {0},
 };
 

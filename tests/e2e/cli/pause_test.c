@@ -93,7 +93,7 @@ Test(drain, of_a_stage_pauses_those_before_it_and_waits_for_retries_too) {
     node_stop();
     struct run *run = cli("drain slow/c --timeout 0s --json");
     cr_expect_eq(run->status, 1);
-    cr_expect(has(run->out, "{\"drained\":false,\"left\":["), "%s", run->out);
+    cr_expect(has(run->out, "{\"drained\":false,\"paused\":[\"a\",\"b\"],\"left\":["), "%s", run->out);
     cr_expect_eq(number("select count(*) from pgstage.stage where paused and name in ('a', 'b')"), 2);
     cli("cancel slow bad");
     run = cli("drain slow/c --timeout 0s");
@@ -101,6 +101,7 @@ Test(drain, of_a_stage_pauses_those_before_it_and_waits_for_retries_too) {
     /* From the first stage on: nothing is paused for it; one that is for later does not count. */
     cli("resume slow");
     cli_prints("slow/a is drained\n", "drain slow/a --timeout 0s");
+    cr_expect(has(cli("drain slow/a --timeout 0s --json")->out, "{\"drained\":true,\"paused\":[],\"left\":["));
     cr_expect_eq(number("select count(*) from pgstage.stage where paused"), 0);
     pg_exec(cli_url(), "update pgstage.task set run_at = null where key = 'later'");
     cr_expect_eq(cli("drain slow/a --timeout 0s")->status, 1);
