@@ -15,9 +15,9 @@ struct scalar_fault {
     const char *hint;    /* or NULL */
 };
 
-/* Reads `text` for a key of a scalar type (TYPE_NAME to TYPE_BACKOFF, but TYPE_PATH) into the
- * struct at `target`; names and roles are stored as the pointer given. False, with the fault in the
- * arena, when the text is not what the key wants; nothing is stored then. */
+/* Reads `text` for a key of a scalar type (TYPE_NAME to TYPE_BACKOFF, but TYPE_PATH; TYPE_TEXT, TYPE_WORD)
+ * into the struct at `target`; names, roles and texts are stored as the pointer given. False, with the
+ * fault in the arena, when the text is not what the key wants; nothing is stored then. */
 bool scalar_read(const struct config_key *key, const char *text, void *target, struct arena *arena,
                  struct scalar_fault *fault);
 

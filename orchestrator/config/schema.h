@@ -57,9 +57,10 @@ struct config_key {
     const char *name;
     unsigned levels; /* bits of enum config_level */
     enum config_type type;
-    enum config_level inner; /* TYPE_MAPPING, TYPE_STAGES */
+    enum config_level inner; /* TYPE_MAPPING, TYPE_STAGES, TYPE_SCHEDULES, TYPE_DO */
     size_t offset, size;     /* in struct pipeline_def (PIPELINE), source_def (SOURCE, FILES),
-                                retention_def (RETENTION), stage_def (all others) */
+                                retention_def (RETENTION), schedule_def (SCHEDULE, DO, SUBMIT,
+                                RERUN), stage_def (all others) */
     int64_t low, high;       /* in what is stored */
     bool required, none_allowed;
     enum config_use only; /* kind of stage that has a use for it */

@@ -1,4 +1,5 @@
-/* values.c - the values that are more than one scalar: lists of texts, handlers, SQL, `with:`. */
+/* values.c - the values that are more than one scalar: lists of texts and of labels, handlers, SQL, and the mappings that are
+ * passed on as JSON (`with:`, `payload:`). */
 #include <string.h>
 
 #include "config/loader.h"

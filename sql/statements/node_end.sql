@@ -1,4 +1,5 @@
--- A node has ended in order and holds nothing: its row goes. One that still holds something is ended instead.
+-- A node has ended: its row says so, and its batches that hold nothing any more go. The row goes with the last of them:
+-- see forget_nodes.sql.
 -- $1 bigint: node
 with gone as (
     delete from pgstage.claim_batch b
