@@ -2,8 +2,8 @@
  *
  * A process has one loop and one node, or two while a reload replaces the one by the other. Of a node:
  *
- *   STARTING --(identity)--> UP --(signal, idle)--> DRAINING --(empty)--> ENDING --(row ended)--> CLOSING --> loop ends
- *                                                    any --(kill, then a deadline)--> CLOSING
+ *   UP --(signal, idle)--> DRAINING --(nothing held)--> ENDING --(row ended)--> CLOSING --> the loop ends
+ *                             \---- (killed and 10 s over, or the lease lost) ----^
  */
 #ifndef NODE_PRIVATE_H
 #define NODE_PRIVATE_H
