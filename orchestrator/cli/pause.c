@@ -7,19 +7,13 @@
 #include "cli/target.h"
 #include "sql/statements.h"
 
-static enum status set_paused(struct db_sync *db, const struct target *target, bool paused, struct error *err) {
+/* *whole: whether the pipeline is paused as a whole then; a stage of it that goes on does not, while it is. */
+static enum status set_paused(struct db_sync *db, const struct target *target, bool paused, bool *whole, struct error *err) {
     struct db_param params[] = {DB_TEXT(target->pipeline.data), {.data = target->stage}, DB_TEXT(paused ? "t" : "f")};
-    return sync_run(db, NULL, sql_set_paused.text, 3, params, NULL, err);
-}
-
-/* A stage that goes on does not, while its pipeline is paused as a whole. */
-static enum status pipeline_is_paused(struct db_sync *db, const char *pipeline, bool *paused, struct error *err) {
-    struct db_param params[] = {DB_TEXT(pipeline), DB_NULL};
     struct db_result *result = NULL;
-    enum { POSITION, PAUSED };
-    enum status status = sync_run(db, NULL, sql_drain_begin.text, 2, params, &result, err);
+    enum status status = sync_run(db, NULL, sql_set_paused.text, 3, params, &result, err);
     if (status == STATUS_OK) {
-        *paused = db_rows(result) > 0 && db_bool(result, 0, PAUSED);
+        *whole = db_rows(result) > 0 && db_bool(result, 0, 0);
         sync_result_free(result);
     }
     return status;
@@ -53,10 +47,7 @@ static enum exit_status set(const struct args *args, bool paused) {
     enum exit_status status = catalog_open(args, target.pipeline.data, target.stage, &session);
     if (status == EXIT_OK) {
         bool whole = false;
-        enum status code = set_paused(session.db, &target, paused, &err);
-        if (code == STATUS_OK) {
-            code = pipeline_is_paused(session.db, target.pipeline.data, &whole, &err);
-        }
+        enum status code = set_paused(session.db, &target, paused, &whole, &err);
         status = code == STATUS_OK ? EXIT_OK : report_error(&err);
         if (code == STATUS_OK) {
             print(args, &target, paused, whole);

@@ -89,22 +89,25 @@ static int claimed(struct world *world, int stage) {
     return count;
 }
 
-static void set_paused(struct world *world, const char *stage, const char *value) {
-    world_call(world, world->eye, &sql_set_paused, 3, "p", stage, value);
+/* Whether the pipeline is paused as a whole then. */
+static bool set_paused(struct world *world, const char *stage, const char *value) {
+    const struct db_result *result = world_call(world, world->eye, &sql_set_paused, 3, "p", stage, value);
+    return result != NULL && db_rows(result) == 1 && db_bool(result, 0, 0);
 }
 
 bool a_pause_is_of_what_it_names(struct world *world) {
     world_submit(world, "k");
-    set_paused(world, "b", "t");
+    EXPECT(world, !set_paused(world, "b", "t"), "the pipeline is said to be paused");
     EXPECT(world, world_int(world, "select count(*) from pgstage.stage where paused") == 1, "more than b is paused");
     set_paused(world, "a", "t");
     EXPECT(world, claimed(world, STAGE_A) == 0, "a paused stage was claimed");
     set_paused(world, "a", "f");
     EXPECT(world, world_int(world, "select count(*) from pgstage.stage where paused") == 1, "b goes on with a");
-    set_paused(world, NULL, "t");
+    EXPECT(world, set_paused(world, NULL, "t"), "the pipeline is not said to be paused");
     EXPECT(world, claimed(world, STAGE_A) == 0, "a paused pipeline was claimed");
     EXPECT(world, world_int(world, "select count(*) from pgstage.stage where paused") == 1, "a is paused itself");
-    set_paused(world, NULL, "f");
+    EXPECT(world, set_paused(world, "a", "f"), "a is said to go on while the pipeline is paused");
+    EXPECT(world, !set_paused(world, NULL, "f"), "the pipeline is said to be paused still");
     EXPECT(world, world_int(world, "select count(*) from pgstage.stage where paused") == 0, "b stays paused");
     EXPECT(world, claimed(world, STAGE_A) == 1, "it does not go on");
     return world_is_sound(world);
