@@ -14,7 +14,7 @@
 #include "sql/statements.h"
 
 enum { POLL_FIRST_MS = 10, POLL_MAX_MS = 500 };
-enum { STATE, STAGE, ERROR_TEXT, OUTPUT };
+enum { STATE, STAGE, ERROR_TEXT, OUTPUT, ID };
 
 static enum status look(struct session *session, const char *pipeline, const char *key, int64_t version,
                         struct db_result **result, struct error *err) {
@@ -36,13 +36,14 @@ static enum status look(struct session *session, const char *pipeline, const cha
     return status;
 }
 
-/* True when the task is at its end; then it is printed. */
-static bool is_over(const char *key, const struct db_result *result, enum exit_status *status) {
-    if (db_rows(result) == 0) {
+/* True when the task is at its end; then it is printed. *task: the one that is waited for, 0 before the first look. */
+static bool is_over(const char *key, const struct db_result *result, int64_t *task, enum exit_status *status) {
+    if (db_rows(result) == 0 || (*task != 0 && db_int64(result, 0, ID) != *task)) {
         fprintf(stderr, "pgstage: the task '%s' is gone\n", text_shown(key));
         *status = EXIT_SOME_FAILED;
         return true;
     }
+    *task = db_int64(result, 0, ID);
     const char *state = db_value(result, 0, STATE);
     if (strcmp(state, "done") == 0) {
         printf("%s\n", db_is_null(result, 0, OUTPUT) ? "null" : db_value(result, 0, OUTPUT));
@@ -62,7 +63,7 @@ static bool is_over(const char *key, const struct db_result *result, enum exit_s
 
 enum exit_status submit_wait(const struct args *args, struct session *session, int64_t version) {
     const char *pipeline = args->positional[0], *key = args->positional[1];
-    int64_t timeout_ms = -1, begun = clock_now_ms(&clock_boottime), delay = POLL_FIRST_MS;
+    int64_t task = 0, timeout_ms = -1, begun = clock_now_ms(&clock_boottime), delay = POLL_FIRST_MS;
     if (!args_duration(args, "timeout", &timeout_ms)) {
         return EXIT_WRONG;
     }
@@ -71,7 +72,7 @@ enum exit_status submit_wait(const struct args *args, struct session *session, i
         struct error err = ERROR_NONE;
         enum exit_status status = EXIT_OK;
         enum status code = look(session, pipeline, key, version, &result, &err);
-        bool over = code == STATUS_OK && is_over(key, result, &status);
+        bool over = code == STATUS_OK && is_over(key, result, &task, &status);
         sync_result_free(result);
         if (over) {
             return status;

@@ -20,6 +20,40 @@ begin
 end
 $$;
 
+-- Judges the ticks that are due. A tick counts as missed when it is more than a minute late, or a later one is due as
+-- well. The next one is counted from the last one, not from now. Of those that all are made up for, twenty a look: what
+-- other schedules, and the leader, wait for stays short.
+create or replace function pgstage.schedule_judge_due(s pgstage.schedule, instant timestamptz) returns void language plpgsql
+as $$
+declare
+    due timestamptz[] := pgstage.schedule_ticks(s, instant, 1000);
+    ticks timestamptz[] := case when s.missed = 'all' then due[1:20] else due end;
+    newest timestamptz := due[cardinality(due)];
+    following timestamptz;
+begin
+    if ticks[1] > s.next_tick then
+        insert into pgstage.schedule_fire (schedule, tick, outcome, error_text)
+        values (s.id, s.next_tick, 'missed', format('as all others before %s', to_jsonb(ticks[1]) #>> '{}'))
+        on conflict do nothing;
+    end if;
+    for i in 1 .. cardinality(ticks) loop
+        perform pgstage.schedule_judge(s.id, ticks[i],
+            case s.missed when 'all' then false
+                          when 'once' then ticks[i] < newest
+                          else ticks[i] < newest or pgstage.schedule_due(s, newest) < instant - interval '1 minute' end);
+    end loop;
+    -- None: the rules of the zone have changed.
+    following := pgstage.schedule_next(s, coalesce(ticks[cardinality(ticks)], instant));
+    update pgstage.schedule c set next_tick = following, next_at = pgstage.schedule_due(s, following) where c.id = s.id;
+    if cardinality(due) > 50 or random() < 0.02 then -- some thousand are kept: to look for more each time costs more
+        delete from pgstage.schedule_fire f
+         where f.schedule = s.id and f.cancel_at is null and f.outcome <> 'queued'
+           and f.tick < (select k.tick from pgstage.schedule_fire k where k.schedule = s.id
+                          order by k.tick desc offset 1000 limit 1);
+    end if;
+end
+$$;
+
 -- What is due of one schedule, whose row is locked. Waits a moment for the tasks that it must write, and no longer: others
 -- of the pipeline, and of the node, wait meanwhile.
 create function pgstage.schedule_look(s pgstage.schedule, instant timestamptz) returns void language plpgsql

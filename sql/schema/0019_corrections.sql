@@ -1,4 +1,4 @@
--- 0019: what functions say is mended: of a key that cannot be, and of one task.
+-- 0019: what functions say is mended: of a key, arrays and instants that cannot be, and of one task.
 -- compatible: 5
 
 -- Submits a set of documents to a pipeline. A document is accepted when it is new, when its stamp is newer than the
@@ -23,6 +23,7 @@ declare
     changed_versions bigint[];
     settled_keys text[] := '{}';
     ready_count bigint := 0;
+    unequal text;
 begin
     select p.id, r.stage into pipeline_id, first_stage
       from pgstage.pipeline p
@@ -34,6 +35,19 @@ begin
     end if;
     if exists (select from unnest(keys) u(key) where u.key is null or octet_length(u.key) not between 1 and 1024) then
         raise exception 'a key has 1 to 1024 bytes' using errcode = '22023';
+    end if;
+    select a.name into unequal
+      from (values ('keys', cardinality(keys), array_ndims(keys)), ('payloads', cardinality(payloads), array_ndims(payloads)),
+                   ('stamps', cardinality(stamps), array_ndims(stamps)),
+                   ('priorities', cardinality(priorities), array_ndims(priorities)),
+                   ('run_ats', cardinality(run_ats), array_ndims(run_ats))) a(name, length, dimensions)
+     where a.length <> cardinality(keys) or a.dimensions > 1 limit 1;
+    if found then
+        raise exception 'the array "%" is not of one length with the keys', unequal
+            using errcode = '22023', hint = 'Every array has one element a key, or is null.';
+    end if;
+    if 'infinity' = any(stamps || run_ats) or '-infinity' = any(stamps || run_ats) then
+        raise exception 'a document has no infinite time' using errcode = '22023';
     end if;
     select u.key into repeated from unnest(keys) u(key) group by u.key having count(*) > 1 limit 1;
     if found then

@@ -1,5 +1,6 @@
 /* pgstage.submit in SQL: in the caller's transaction, from triggers, and in nobody's way. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <libpq-fe.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,25 @@ Test(submit, gives_one_row_and_knows_what_is_newer) {
     expect_state("select pgstage.submit('p', null)", "22004");
     expect_state("select pgstage.submit('nobody', 'k')", "P0F02");
     expect_state("select pgstage.submit('p', '')", "22023");
+}
+
+/* What array_agg with a filter makes, say: no document may get another one's payload. */
+Test(submit, arrays_have_one_length_and_times_an_end) {
+    static const char *const wrong[] = {
+        "'{x,y}', '{1}', null, null, null", "'{x}', '{1,2}', null, null, null", "'{x}', '{}', null, null, null",
+        "'{x,y}', null, '{2001-01-01}', null, null", "'{x,y}', null, null, '{1}', null",
+        "'{x,y}', null, null, null, '{2001-01-01}'", "'{{x,y},{z,u}}', null, null, null, null",
+        "'{x,y}', '{{1,2}}', null, null, null", "'{x}', null, '{infinity}', null, null",
+        "'{x}', null, null, null, '{-infinity}'",
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char sql[256];
+        snprintf(sql, sizeof sql, "select pgstage.submit_set('p', %s, false)", wrong[i]);
+        expect_state(sql, "22023");
+    }
+    expect_state("select pgstage.submit('p', 'k', null, 'infinity')", "22023");
+    cr_expect_eq(producer_number("select count(*) from pgstage.task"), 0);
+    expect_state("select pgstage.submit_set('p', '{x,y}', '{1,2}', null, '{1,2}', null, false)", "");
 }
 
 /* The message is the function's: a check's would show the row, and the payload in it. */

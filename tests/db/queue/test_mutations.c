@@ -552,6 +552,7 @@ static const struct trial {
     ONE("pgstage.schedule_judge_due",
         "or pgstage.schedule_due(s, newest) < instant - interval '1 minute'", "",
         missed_ticks_are_made_up_for_as_they_should),
+    ONE("pgstage.schedule_judge_due", "case when s.missed = 'all' then due[1:20] else due end", "due", a_long_absence_is_bounded),
     ONE("pgstage.schedule_cancel", "t.version = overdue.version and", "", what_takes_too_long_is_cancelled),
     ONE("pgstage.schedule_cancel", "and t.status not in ('done', 'failed', 'cancelled')", "",
         what_takes_too_long_is_cancelled),

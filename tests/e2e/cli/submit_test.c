@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/clock.h"
 #include "rig.h"
 #include "support/pg.h"
 
@@ -188,6 +189,24 @@ Test(submit, waits_on_another_connection_and_not_for_a_task_that_is_gone) {
     cr_expect_eq(terminal_end(terminal, &all), 1, "%s", all);
     cr_expect(has(all, "pgstage: the task 'a' is gone"), "%s", all);
     cr_expect(!has(all, "terminating"), "%s", all);
+    free(all);
+}
+
+/* Between two looks: what has the key now is not what is waited for. */
+Test(submit, does_not_wait_for_another_task_of_that_key) {
+    cli("submit lib a --in 1h");
+    struct terminal *terminal = terminal_start("submit lib a --in 1h --wait");
+    char *all = NULL;
+    terminal_await(terminal, "updated (version 2)");
+    const char *looked = "select count(*) from pg_stat_activity where datname = current_database() and application_name ="
+                         " 'pgstage submit' and state = 'idle' and query like '%done_version%'";
+    int64_t deadline_ms = clock_now_ms(&clock_boottime) + 60000;
+    while (number(looked) == 0) {
+        cr_assert(clock_now_ms(&clock_boottime) < deadline_ms, "it does not look");
+    }
+    pg_exec(cli_url(), "begin; delete from pgstage.task; select pgstage.submit('lib', 'a'); commit");
+    cr_expect_eq(terminal_end(terminal, &all), 1, "%s", all);
+    cr_expect(has(all, "pgstage: the task 'a' is gone"), "%s", all);
     free(all);
 }
 
