@@ -180,7 +180,7 @@ static bool read_period(const struct import *import, struct fields *fields, stru
     document->has_period = true;
     document->is_bare = !import->chunk.if_changed;
     for (int i = FIELD_PAYLOAD; i < FIELD_EVERY; i++) {
-        document->is_bare = document->is_bare && fields->members[i].name == NULL;
+        document->is_bare = document->is_bare && !is_given(fields, (enum field)i);
     }
     bool good = text != NULL && submit_read_period(text, &document->period_ms);
     free(text);

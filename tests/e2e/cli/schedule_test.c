@@ -136,7 +136,7 @@ Test(schedule, a_line_with_a_period_alone_submits_no_document_that_is_there) {
                  1);
     cr_expect_eq(number("select count(*) from pgstage.task where key = 'c' and payload = '3'"), 1);
     cr_expect_eq(number("select sum(every_ms) from pgstage.periodic"), 6 * 3600000);
-    write_file("l", "{\"key\": \"a\", \"every\": \"none\"}\n");
+    write_file("l", "{\"key\": \"a\", \"every\": \"none\", \"payload\": null, \"priority\": null}\n");
     cli_prints("0 submitted: 0 new, 0 updated, 0 unchanged; periods set without a submit: 1\n", "submit cron --from l");
     expect_once_with_payload("a");
     cr_expect_eq(number("select count(*) from pgstage.periodic"), 2);
