@@ -186,6 +186,7 @@ void status_write_json(const struct status_view *view, struct buf *out) {
         json_end(out, '}');
     }
     json_end(out, ']');
+    write_columns(out, view->health, 0, HEALTH_NOTIFY_PERCENT, HEALTH_NOTIFY_PERCENT);
     json_begin(out, "warnings", '[');
     status_warnings(view, write_json_warning, out);
     json_end(out, ']');

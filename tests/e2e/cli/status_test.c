@@ -183,6 +183,8 @@ Test(status, names_the_task_of_a_long_claim) {
     cr_expect_str_eq(json_string_value(json_object_get(oldest, "key")), "r1");
     cr_expect_str_eq(json_string_value(json_object_get(oldest, "node")), "77");
     cr_expect(json_integer_value(json_object_get(oldest, "age_ms")) >= 300000);
+    json_t *notify = json_object_get(all, "notify_percent");
+    cr_expect(json_is_number(notify) && json_number_value(notify) < 1, "notifications pile up");
     json_decref(all);
 }
 

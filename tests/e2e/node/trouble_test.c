@@ -328,11 +328,13 @@ Test(trouble, c64_a_slow_line_loses_nothing_and_drains) {
     rig_start(&rig, 0, "--lease 1s");
     rig_await_log(&rig, 0, "node.up");
     rig_await(&rig, "select least(count(*), 3) from ledger", 3);
+    int accepted = proxy_accepted(proxy);
     proxy_set_rate(proxy, 50 * 1000); /* a claim of a few dozen takes ten seconds and more */
     int64_t until = rig_now_ms() + 4000;
     while (rig_now_ms() < until) {
         rig_pause();
     }
+    cr_expect_leq(proxy_accepted(proxy) - accepted, 4, "it asks again and again");
     proxy_set_rate(proxy, 0);
     expect_all_done_once(200);
     kill(rig.nodes[0], SIGTERM);
