@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/output.h"
 
 static const struct command *const commands[] = {
     &command_check, &command_run_pipelines, &command_submit, &command_status,  &command_tasks,
@@ -46,20 +47,24 @@ static enum exit_status help(int argc, char **argv) {
     return EXIT_OK;
 }
 
-int main(int argc, char **argv) {
-    /* Output into a pipe that closes (| head) ends the program quietly, as with any other tool. */
-    signal(SIGPIPE, SIG_DFL);
+static enum exit_status run(int argc, char **argv) {
     if (argc < 2) {
         print_commands(stderr);
         return EXIT_WRONG;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
-        return (int)help(argc, argv);
+        return help(argc, argv);
     }
     if (strcmp(argv[1], "--version") == 0) {
         puts("pgstage " PGSTAGE_VERSION);
         return EXIT_OK;
     }
     const struct command *command = find_command(argv[1]);
-    return command == NULL ? EXIT_WRONG : (int)command_run(command, argc - 1, argv + 1);
+    return command == NULL ? EXIT_WRONG : command_run(command, argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv) {
+    /* Output into a pipe that closes (| head) ends the program quietly, as with any other tool. */
+    signal(SIGPIPE, SIG_DFL);
+    return (int)output_finish(run(argc, argv)); /* whatever printed: output that is lost is no success */
 }

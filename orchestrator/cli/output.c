@@ -16,6 +16,7 @@
 /* ---- standard output ---------------------------------------------------------------------------------------------- */
 
 static int write_error; /* errno of the first write that failed */
+static bool error_was_said;
 
 void output_open(void) {
     signal(SIGPIPE, SIG_IGN);
@@ -37,13 +38,16 @@ bool output_is_broken(void) {
 
 enum exit_status output_finish(enum exit_status status) {
     errno = 0;
-    if (write_error == 0 && fflush(stdout) != 0) {
+    if (write_error == 0 && (fflush(stdout) != 0 || ferror(stdout) != 0)) { /* printf drops what it could not write */
         write_error = errno != 0 ? errno : EIO;
     }
     if (write_error == 0 || write_error == EPIPE) {
         return status;
     }
-    fprintf(stderr, "pgstage: cannot write to standard output: %s\n", strerror(write_error));
+    if (!error_was_said) {
+        fprintf(stderr, "pgstage: cannot write to standard output: %s\n", strerror(write_error));
+        error_was_said = true;
+    }
     return status == EXIT_OK ? EXIT_SOME_FAILED : status;
 }
 

@@ -19,7 +19,8 @@ void output_open(void);
 void output_put(const struct buf *text);
 /* Nobody reads any more, or the disk is full: there is no use in going on. */
 bool output_is_broken(void);
-/* `status`, unless the output could not be written: then the reason is printed. A closed pipe is no error. */
+/* `status`, unless the output could not be written: then the reason is printed, once. A closed pipe is no error. The program
+ * ends with it, whatever its command printed with. */
 enum exit_status output_finish(enum exit_status status);
 /* Standard output is a terminal that wants colours (NO_COLOR is not set, TERM is not dumb). */
 bool output_has_colour(void);

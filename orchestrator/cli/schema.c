@@ -1,7 +1,6 @@
 /* schema.c - pgstage schema: the JSON Schema of pipeline files, for editors. */
-#include <stdio.h>
-
 #include "cli/command.h"
+#include "cli/output.h"
 #include "config/pipeline.h"
 
 static enum exit_status run_schema(const struct args *args) {
@@ -9,7 +8,7 @@ static enum exit_status run_schema(const struct args *args) {
     struct buf out;
     buf_init(&out, (size_t)4 << 20);
     config_print_schema(&out);
-    fwrite(out.data, 1, out.length, stdout);
+    output_put(&out);
     buf_finish(&out);
     return EXIT_OK;
 }

@@ -138,3 +138,19 @@ Test(definitions, an_older_file_is_judged_by_the_definition_that_is_run) {
     cr_expect_eq(run->status, 4, "%d %s", run->status, run->err);
     cr_expect(has(run->err, "this node needs 903 connections"), "%s", run->err);
 }
+
+/* What a script keeps, a schema or a copy of the migrations, is not there: that is no success. */
+Test(definitions, output_that_is_lost_is_told_of) {
+    static const char *const arguments[] = {"--help", "--version", "help apply", "apply --help", "schema", "migrate --print",
+                                            "check lib.yaml", "check lib.yaml --against-db", "apply lib.yaml"};
+    write_file("lib.yaml", FIRST);
+    for (size_t i = 0; i < sizeof arguments / sizeof arguments[0]; i++) {
+        struct run *run = shell("\"$PGSTAGE\" %s >/dev/full", arguments[i]);
+        cr_expect_eq(run->status, 1, "%s: %d", arguments[i], run->status);
+        cr_expect_str_eq(run->err, "pgstage: cannot write to standard output: No space left on device\n", "%s: %s",
+                         arguments[i], run->err);
+    }
+    cr_expect_eq(number("select revision from pgstage.pipeline"), 1);
+    struct run *run = shell("\"$PGSTAGE\" check nope.yaml >/dev/full");
+    cr_expect_eq(run->status, 2, "%d", run->status);
+}
