@@ -49,6 +49,9 @@ enum exit_status selection_read(const struct args *args, struct selection *selec
         !args_duration(args, "older-than", &older_than_ms)) {
         return EXIT_WRONG;
     }
+    if (selection->by_error && args_get(args, "error")[0] == '\0') { /* a variable of a script that is not set */
+        return usage_error(args, "--error is empty, which would match every task that has a reason; to mean that, say '*'");
+    }
     if (selection->by_key) {
         pattern_to_like(&selection->key_like, args_get(args, "key"));
     }
