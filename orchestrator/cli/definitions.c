@@ -237,5 +237,6 @@ void definition_finish(struct definition *definition) {
     pipeline_free(definition->def);
     free(definition->stage_ids);
     free(definition->elsewhere);
+    free(definition->called);
     *definition = (struct definition){0};
 }

@@ -15,6 +15,7 @@ struct definition {
     int id, revision;
     int *stage_ids;  /* owned */
     bool *elsewhere; /* owned; one a stage: see serving.h */
+    const char **called; /* owned; one a stage: the name that options call it by, NULL: its own. NULL: all by their own */
     bool is_older;   /* registering it found that it equals an earlier one of the last ten revisions */
 };
 

@@ -33,22 +33,36 @@ static bool is_away(enum exit_status status) {
     return status == EXIT_NO_DATABASE;
 }
 
+/* What stages were called, for the options; NULL at the start, when they have the names that the options say. */
+struct names {
+    const struct node_pipeline *now;
+    const struct definition *first;
+};
+
+static void follow_renames(const struct names *names, struct definition *definition) {
+    if (names != NULL) {
+        serving_follow_renames(definition, names->now, names->first);
+    }
+}
+
 /* Whether the definition can be worked under here: its stages' handlers are there. */
-static enum exit_status check_usable(const struct args *args, struct definition *definition, struct buf *said) {
+static enum exit_status check_usable(const struct args *args, const struct names *names, struct definition *definition,
+                                     struct buf *said) {
+    follow_renames(names, definition);
     serving_settle(args, definition, 1);
     return definition_check_handlers(definition, said);
 }
 
-static enum exit_status load_current(const struct args *args, struct db_sync *db, const char *name, const char *beside,
-                                     struct definition *definition, struct buf *said) {
+static enum exit_status load_current(const struct args *args, const struct names *names, struct db_sync *db,
+                                     const char *name, const char *beside, struct definition *definition, struct buf *said) {
     enum exit_status status = definition_load_current(db, name, beside, definition, said);
-    return status == EXIT_OK ? check_usable(args, definition, said) : status;
+    return status == EXIT_OK ? check_usable(args, names, definition, said) : status;
 }
 
-enum exit_status reload_take_current(const struct args *args, struct db_sync *db, const char *file,
-                                     struct definition *definition, struct buf *said) {
+static enum exit_status take_current(const struct args *args, const struct names *names, struct db_sync *db,
+                                     const char *file, struct definition *definition, struct buf *said) {
     struct definition current;
-    enum exit_status status = load_current(args, db, definition->def->name, file, &current, said);
+    enum exit_status status = load_current(args, names, db, definition->def->name, file, &current, said);
     if (status == EXIT_OK) {
         struct definition older = *definition;
         *definition = current;
@@ -58,25 +72,33 @@ enum exit_status reload_take_current(const struct args *args, struct db_sync *db
     return status;
 }
 
+enum exit_status reload_take_current(const struct args *args, struct db_sync *db, const char *file,
+                                     struct definition *definition, struct buf *said) {
+    return take_current(args, NULL, db, file, definition, said);
+}
+
 /* Reads and registers a file, as at the start. *not_taken is set when it is that of an earlier one of the
  * last ten revisions: the current one is read. */
-static enum exit_status read_file(const struct args *args, struct db_sync *db, const char *file, const char *name,
+static enum exit_status read_file(const struct args *args, const struct names *names, struct db_sync *db, const char *file,
                                   struct definition *definition, char **not_taken, struct buf *said) {
+    const char *name = names->now->def->name;
     enum exit_status status = definition_load(file, definition, said);
     if (status == EXIT_OK && strcmp(definition->def->name, name) != 0) {
         buf_append_format(said, "pgstage: %s: it is of pipeline '%s' now, not of '%s': start a node for it\n", file,
                           definition->def->name, name);
         status = EXIT_WRONG;
     }
-    status = status == EXIT_OK ? check_usable(args, definition, said) : status;
+    status = status == EXIT_OK ? check_usable(args, names, definition, said) : status;
     status = status == EXIT_OK ? definition_register(db, definition, DEFINITION_RUN, said) : status;
     if (status == EXIT_OK && definition->is_older) {
         int older = definition->revision;
-        status = reload_take_current(args, db, file, definition, said);
+        status = take_current(args, names, db, file, definition, said);
         *not_taken = status != EXIT_OK ? NULL
                                        : mem_format("the file on disk is not taken: it equals revision %d, the current one is "
                                                     "%d; pgstage apply %s makes it the current one", older,
                                                     definition->revision, file);
+    } else if (status == EXIT_OK) {
+        follow_renames(names, definition); /* by the ids that it has now */
     }
     return status;
 }
@@ -105,18 +127,22 @@ static enum exit_status read_one(const struct reload_source *source, struct db_s
     const struct args *args = source->args;
     const char *argument = args->positional[index], *name = now->def->name;
     struct definition *definition = &set->definitions[index];
+    const struct names names = {now, &source->first[index]};
     bool from_file = files && !source->named[index];
     struct buf said;
     buf_init(&said, (size_t)1 << 20);
     enum exit_status status =
-        from_file ? read_file(args, db, argument, name, definition, &set->rejected[index], &said)
-                  : load_current(args, db, name, source->named[index] ? now->def->file : argument, definition, &said);
+        from_file ? read_file(args, &names, db, argument, definition, &set->rejected[index], &said)
+                  : load_current(args, &names, db, name, source->named[index] ? now->def->file : argument, definition, &said);
     if (status != EXIT_OK && !is_away(status)) {
         definition_finish(definition);
         set->rejected[index] =
             first_line(from_file ? "the file on disk is rejected: " : "the current revision is rejected: ", &said);
         buf_clear(&said);
         status = definition_copy(now, definition, &said);
+        if (status == EXIT_OK) {
+            follow_renames(&names, definition);
+        }
         serving_settle(args, definition, status == EXIT_OK ? 1 : 0);
     } else if (status == EXIT_OK) {
         note_changes(set, now, definition);

@@ -20,6 +20,7 @@ struct reload_source {
     const struct args *args; /* files and names, and what serving.h reads */
     const bool *named;       /* one an argument: it is the name of a pipeline, not a file */
     const char *url;
+    const struct definition *first; /* one an argument: as the node was started, when the options were given */
 };
 
 void definition_set_init(struct definition_set *set, int count);

@@ -204,7 +204,7 @@ static enum exit_status run_node(const struct args *args, struct run_state *stat
     state->options.context = state->progress;
     state->options.stop_was_asked = stop_was_asked;
     state->options.reload_was_asked = reload_was_asked;
-    state->reload = (struct reload_source){args, state->named, state->session.database.url};
+    state->reload = (struct reload_source){args, state->named, state->session.database.url, state->set.definitions};
     state->options.reload = reload_read;
     state->options.release = reload_release;
     state->options.reload_context = &state->reload;

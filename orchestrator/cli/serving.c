@@ -37,7 +37,9 @@ static bool is_text(const struct entry *entry, const char *text) {
 }
 
 /* STAGE, or PIPELINE/STAGE. */
-static bool names_stage(struct entry entry, const struct pipeline_def *def, const struct stage_def *stage) {
+static bool names_stage(struct entry entry, const struct definition *definition, int stage) {
+    const struct pipeline_def *def = definition->def;
+    const char *called = definition->called == NULL ? NULL : definition->called[stage];
     const char *slash = memchr(entry.text, '/', entry.length);
     if (slash != NULL) {
         struct entry pipeline = {entry.text, (size_t)(slash - entry.text)};
@@ -47,7 +49,7 @@ static bool names_stage(struct entry entry, const struct pipeline_def *def, cons
         entry.length -= pipeline.length + 1;
         entry.text = slash + 1;
     }
-    return is_text(&entry, stage->name);
+    return is_text(&entry, called != NULL ? called : def->stages[stage].name);
 }
 
 /* NAME=N; the name is what is left of the entry. */
@@ -121,12 +123,12 @@ void serving_labels_free(char **labels) {
     free(labels);
 }
 
-static bool is_wanted(const struct args *args, const struct pipeline_def *def, const struct stage_def *stage) {
+static bool is_wanted(const struct args *args, const struct definition *definition, int stage) {
     struct entry entry;
     bool any = false;
     for (struct entries all = {args, "only", 0, NULL}; next_entry(&all, &entry);) {
         any = true;
-        if (names_stage(entry, def, stage)) {
+        if (names_stage(entry, definition, stage)) {
             return true;
         }
     }
@@ -142,28 +144,62 @@ static bool has_labels(const struct args *args, const struct stage_def *stage) {
     return true;
 }
 
-static bool settle_stage(const struct args *args, const struct pipeline_def *def, struct stage_def *stage) {
+static bool settle_stage(const struct args *args, const struct definition *definition, int index) {
+    struct stage_def *stage = (struct stage_def *)(uintptr_t)&definition->def->stages[index];
     struct entry entry;
     int workers = stage->workers;
     for (struct entries all = {args, "stage", 0, NULL}; next_entry(&all, &entry);) {
         int given = 0;
-        if (split_workers(&entry, &given) && names_stage(entry, def, stage)) {
+        if (split_workers(&entry, &given) && names_stage(entry, definition, index)) {
             workers = given;
         }
     }
     stage->workers = workers > 0 ? workers : stage->workers;
-    return workers > 0 && is_wanted(args, def, stage) && has_labels(args, stage);
+    return workers > 0 && is_wanted(args, definition, index) && has_labels(args, stage);
+}
+
+static int index_of_name(const struct pipeline_def *def, const char *name) {
+    for (int i = 0; name != NULL && i < def->stage_count; i++) {
+        if (strcmp(def->stages[i].name, name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* A stage keeps its id, whatever its name. One that is not registered yet is looked for by the name that it has, or had. */
+static int id_of(const struct definition *definition, int stage, const struct node_pipeline *now) {
+    if (definition->stage_ids != NULL) {
+        return definition->stage_ids[stage];
+    }
+    const struct stage_def *def = &definition->def->stages[stage];
+    int index = index_of_name(now->def, def->name);
+    index = index >= 0 ? index : index_of_name(now->def, def->renamed_from);
+    return index < 0 ? -1 : now->stage_ids[index];
+}
+
+void serving_follow_renames(struct definition *definition, const struct node_pipeline *now, const struct definition *first) {
+    int count = definition->def->stage_count;
+    free(definition->called);
+    definition->called = mem_alloc(sizeof *definition->called * (size_t)(count + 1));
+    for (int s = 0; s < count; s++) {
+        int id = id_of(definition, s, now);
+        for (int i = 0; i < first->def->stage_count; i++) {
+            if (first->stage_ids[i] == id) {
+                definition->called[s] = first->def->stages[i].name;
+            }
+        }
+    }
 }
 
 bool serving_settle(const struct args *args, struct definition *definitions, int count) {
     bool fires_only = args_has(args, "schedules-only"), served = false;
     for (int i = 0; i < count; i++) {
         const struct pipeline_def *def = definitions[i].def;
-        struct stage_def *stages = (struct stage_def *)(uintptr_t)def->stages;
         free(definitions[i].elsewhere); /* of an earlier try */
         definitions[i].elsewhere = mem_alloc(sizeof *definitions[i].elsewhere * (size_t)(def->stage_count + 1));
         for (int s = 0; s < def->stage_count; s++) {
-            bool here = settle_stage(args, def, &stages[s]) && !fires_only;
+            bool here = settle_stage(args, &definitions[i], s) && !fires_only;
             definitions[i].elsewhere[s] = !here;
             served = served || here;
         }
@@ -174,7 +210,7 @@ bool serving_settle(const struct args *args, struct definition *definitions, int
 static bool is_known(struct entry entry, const struct definition *definitions, int count) {
     for (int i = 0; i < count; i++) {
         for (int s = 0; s < definitions[i].def->stage_count; s++) {
-            if (names_stage(entry, definitions[i].def, &definitions[i].def->stages[s])) {
+            if (names_stage(entry, &definitions[i], s)) {
                 return true;
             }
         }

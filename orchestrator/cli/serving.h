@@ -13,6 +13,10 @@ bool serving_check(const struct args *args);
 /* The labels of this process, NULL-terminated; free() the list and what is in it with serving_labels_free. */
 char **serving_labels(const struct args *args);
 void serving_labels_free(char **labels);
+/* The options go on to mean the stages that they meant at the start, under whatever name: sets `called` of a definition that
+ * is read for a reload. first: as the node was started. now: as it works; it says what the stages of a definition that is
+ * not registered yet were. The names are borrowed from `first`. */
+void serving_follow_renames(struct definition *definition, const struct node_pipeline *now, const struct definition *first);
 /* Sets workers and `elsewhere` of all stages. False when the node would have nothing to do: it serves none, and does not
  * fire schedules only. */
 bool serving_settle(const struct args *args, struct definition *definitions, int count);

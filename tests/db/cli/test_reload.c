@@ -37,7 +37,7 @@ static void start(int count, const char *option, const char *value) {
     for (int i = 0; i < count; i++) {
         at.now[i] = definition_for_node(&at.definitions[i]);
     }
-    at.source = (struct reload_source){&at.args, at.named, rig_url};
+    at.source = (struct reload_source){&at.args, at.named, rig_url, at.definitions};
 }
 
 static void finish(void) {
@@ -148,6 +148,68 @@ Test(reload, a_definition_of_which_nothing_would_be_served_is_rejected) {
     at.args = rig_args(1, at.positional, "only", "a,b");
     expect_found(false, true, NULL, "; no stage is named 'b' any more");
     definition_finish(&newer);
+    finish();
+}
+
+/* ---- stages that get another name --------------------------------------------------------------------------------- */
+
+#define NAMED(stage) ONE "  - {name: " stage ", workers: 2, sql: select 1}\n"
+
+/* Whether the node would serve stage b of old, and with how many workers. */
+static void expect_second(bool files, const char *name_now, bool here, int workers) {
+    cr_assert_eq(read_again(files), STATUS_OK);
+    const struct node_pipeline *found = &at.found.pipelines[0];
+    cr_expect_null(at.found.rejected[0], "%s", at.found.rejected[0]);
+    cr_expect(at.found.is_new);
+    cr_expect_str_eq(found->def->stages[1].name, name_now);
+    cr_expect_eq(found->elsewhere[1], !here, "%s", name_now);
+    cr_expect_eq(found->def->stages[1].workers, workers, "%d", found->def->stages[1].workers);
+    cr_expect_null(strstr(at.found.changes, "any more"), "%s", at.found.changes);
+    reload_release(&at.found);
+}
+
+static const struct {
+    const char *option, *value;
+    bool a, b; /* which are served */
+    int workers;
+} followed[] = {
+    {"stage", "b=0", true, false, 2},
+    {"stage", "p/b=0", true, false, 2},
+    {"stage", "b=7", true, true, 7},
+    {"only", "b", false, true, 2},
+    {"only", "a", true, false, 2},
+};
+
+/* Also when another host applied it, and when the node has missed a name between. */
+Test(reload, options_follow_a_stage_that_gets_another_name) {
+    for (size_t i = 0; i < sizeof followed / sizeof followed[0]; i++) {
+        struct definition later;
+        rig_write(file, NAMED("b"));
+        start(1, followed[i].option, followed[i].value);
+        cr_expect_eq(at.now[0].elsewhere[0], !followed[i].a);
+        rig_write(file, NAMED("c, renamed_from: b"));
+        expect_second(true, "c", followed[i].b, followed[i].workers);
+        expect_second(false, "c", followed[i].b, followed[i].workers);
+        rig_write("later.yaml", NAMED("d, renamed_from: c"));
+        rig_apply("later.yaml", &later);
+        expect_second(false, "d", followed[i].b, followed[i].workers);
+        rig_write(file, "pipeline: p\nstages: 7\n"); /* what is rejected leaves what is, under its options */
+        cr_assert_eq(read_again(true), STATUS_OK);
+        cr_expect_not_null(at.found.rejected[0]);
+        cr_expect_eq(at.found.pipelines[0].elsewhere[1], !followed[i].b);
+        reload_release(&at.found);
+        definition_finish(&later);
+        finish();
+        pg_exec(rig_url, "truncate pgstage.pipeline cascade");
+    }
+}
+
+/* A stage that is not served needs no handler here, under its new name as little as under the old one. */
+Test(reload, a_renamed_stage_that_is_not_served_needs_no_handler) {
+    rig_write(file, ONE "  - {name: b, handler: 'gone.so:x'}\n");
+    start(1, "stage", "b=0");
+    rig_write(file, ONE "  - {name: c, renamed_from: b, handler: 'gone.so:x'}\n");
+    expect_found(true, true, NULL, "stage 'b' is 'c' now");
     finish();
 }
 
