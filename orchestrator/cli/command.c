@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/require.h"
 #include "base/units.h"
+#include "cli/output.h"
 #include "db/migrate.h"
 
 static int option_count(const struct command *command) {
@@ -56,13 +57,15 @@ const char *args_each(const struct args *args, const char *name, int *at) {
 }
 
 enum exit_status usage_error(const struct args *args, const char *format, ...) {
+    struct buf said;
     va_list list;
+    buf_init(&said, SIZE_MAX);
     va_start(list, format);
-    fprintf(stderr, "pgstage %s: ", args->command->name);
-    vfprintf(stderr, format, list);
-    fprintf(stderr, "\nusage: pgstage %s%s%s\n", args->command->name, args->command->usage[0] == '\0' ? "" : " ",
-            args->command->usage);
+    buf_append_format_list(&said, format, list);
     va_end(list);
+    fprintf(stderr, "pgstage %s: %s\nusage: pgstage %s%s%s\n", args->command->name, text_shown(said.data), args->command->name,
+            args->command->usage[0] == '\0' ? "" : " ", args->command->usage);
+    buf_finish(&said);
     return EXIT_WRONG;
 }
 
@@ -95,7 +98,11 @@ const char *error_hint(const struct error *err) {
 }
 
 enum exit_status report_error(const struct error *err) {
-    fprintf(stderr, "pgstage: %s%s\n", err->text, error_hint(err));
+    struct buf text;
+    buf_init(&text, SIZE_MAX);
+    text_show_lines(&text, err->text);
+    fprintf(stderr, "pgstage: %s%s\n", text.data, error_hint(err));
+    buf_finish(&text);
     return error_exit_status(err);
 }
 

@@ -59,7 +59,7 @@ enum exit_status command_run(const struct command *command, int argc, char **arg
 /* What COMMAND --help prints. */
 void command_help(const struct command *command);
 
-/* "pgstage COMMAND: what is wrong" and the usage line; returns EXIT_WRONG. */
+/* "pgstage COMMAND: what is wrong" and the usage line; returns EXIT_WRONG. What it quotes is made safe for terminals. */
 enum exit_status usage_error(const struct args *args, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Behind the text of an error: "", or a line of its own that says what can be done, as which role is wanted. */
 const char *error_hint(const struct error *err);

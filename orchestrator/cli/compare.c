@@ -25,7 +25,7 @@ static void print_stage(const char *file, const struct db_result *stages, int ro
 
 static enum exit_status print_outcome(const struct definition *definition, const struct db_result *registered,
                                       const struct db_result *stages) {
-    const char *file = definition->def->file;
+    const char *file = text_shown(definition->def->file);
     const char *outcome = db_value(registered, 0, REGISTER_OUTCOME), *detail = db_value(registered, 0, REGISTER_DETAIL);
     bool refused = strcmp(outcome, "refused") == 0, older = strcmp(outcome, "older") == 0;
     printf("%s: against the database: %s%s%s%s\n", file, outcome, *detail == '\0' ? "" : ", ", detail,

@@ -7,12 +7,17 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "cli/output.h"
 #include "config/settings.h"
 #include "db/array.h"
 #include "sql/statements.h"
 
 enum exit_status definition_said(enum exit_status status, struct buf *said) {
-    fwrite(said->data, 1, said->length, stderr);
+    struct buf shown;
+    buf_init(&shown, SIZE_MAX);
+    text_show_lines(&shown, said->data);
+    fputs(shown.data, stderr);
+    buf_finish(&shown);
     buf_finish(said);
     return status;
 }

@@ -29,7 +29,7 @@ static const struct command *find_command(const char *name) {
             return commands[i];
         }
     }
-    fprintf(stderr, "pgstage: there is no command '%s'; `pgstage help` lists them\n", name);
+    fprintf(stderr, "pgstage: there is no command '%s'; `pgstage help` lists them\n", text_shown(name));
     return NULL;
 }
 

@@ -154,6 +154,19 @@ void text_show(struct buf *out, const char *text, int max_width) {
     }
 }
 
+void text_show_lines(struct buf *out, const char *text) {
+    while (*text != '\0') {
+        char shown[12];
+        int width = 0;
+        if (*text == '\n' || *text == '\t') {
+            buf_append_char(out, *text++);
+            continue;
+        }
+        text += show_one(text, shown, &width);
+        buf_append_string(out, shown);
+    }
+}
+
 const char *text_shown(const char *text) {
     static struct buf slots[4];
     static int next;

@@ -29,7 +29,9 @@ bool output_has_colour(void);
 
 /* Appends text with control characters as \n, \x1b and the like, cut to `max_width` columns with "…" (0: never cut). */
 void text_show(struct buf *out, const char *text, int max_width);
-/* The same as a string. Ownership: borrowed until the fourth next call. */
+/* The same, uncut, of a text of several lines: line ends and tabs stay. */
+void text_show_lines(struct buf *out, const char *text);
+/* text_show, uncut, as a string. Ownership: borrowed until the fourth next call. */
 const char *text_shown(const char *text);
 /* Columns that it takes on a terminal. */
 int text_width(const char *text);

@@ -32,11 +32,11 @@ static const char *const of_document[] = {"payload", "updated-at", "if-changed",
 static enum exit_status check_payload(const char *name, const char *text, size_t length) {
     struct json_mistake mistake;
     if (length > PAYLOAD_MAX) {
-        fprintf(stderr, "%s: the payload is longer than %d MB\n", name, PAYLOAD_MAX >> 20);
+        fprintf(stderr, "%s: the payload is longer than %d MB\n", text_shown(name), PAYLOAD_MAX >> 20);
         return EXIT_WRONG;
     }
     if (!json_check(text, length, &mistake)) {
-        fprintf(stderr, "%s:%d:%d: %s\n", name, mistake.line, mistake.column, text_shown(mistake.why));
+        fprintf(stderr, "%s:%d:%d: %s\n", text_shown(name), mistake.line, mistake.column, text_shown(mistake.why));
         return EXIT_WRONG;
     }
     return EXIT_OK;

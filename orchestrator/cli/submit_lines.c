@@ -58,7 +58,7 @@ static __attribute__((format(printf, 3, 4))) bool wrong(const struct import *imp
                                                         ...) {
     va_list args;
     end_progress(import);
-    fprintf(stderr, "%s:%" PRId64 ":", import->reader.name, import->reader.number);
+    fprintf(stderr, "%s:%" PRId64 ":", text_shown(import->reader.name), import->reader.number);
     if (column > 0) {
         fprintf(stderr, "%d:", column);
     }
@@ -237,7 +237,7 @@ static enum exit_status send_failed(struct import *import, const struct error *e
     end_progress(import);
     int64_t line = err->code == STATUS_INVALID ? chunk_find_refused(&import->chunk, import->db, &why) : 0;
     if (line > 0) {
-        fprintf(stderr, "%s:%" PRId64 ": %s\n", import->reader.name, line, text_shown(why.text));
+        fprintf(stderr, "%s:%" PRId64 ": %s\n", text_shown(import->reader.name), line, text_shown(why.text));
         return say_what_stays(import);
     }
     enum exit_status status = report_store_error(import->db, import->chunk.pipeline, err);

@@ -147,3 +147,25 @@ Test(arguments, a_database_without_the_schema_is_refused) {
     cr_expect(has(run->err, "pgstage migrate"), "%s", run->err);
     free(empty);
 }
+
+/* An argument may come from a script, or be a file name of somebody else: it commands no terminal. */
+Test(arguments, control_bytes_reach_no_terminal) {
+    static const char *const arguments[] = {
+        "\"$E\"", "help \"$E\"", "tasks lib \"--$E\"", "status x \"$E\"", "submit lib a --priority \"$E\"", "status \"--json=$E\"",
+        "submit lib a --in \"$E\"", "run p.yaml --stage \"$E\"", "run p.yaml --label \"$E\"", "run p.yaml --log \"$E\"",
+        "check \"$E\"", "apply \"$E.yaml\"", "run \"./$E\"", "check \"$E.bad\"", "submit lib a --payload \"@$E\"",
+        "submit lib a --payload \"@$E.bad\"",
+    };
+    write_file("p.yaml", "pipeline: p\nstages:\n  - {name: a, sql: select 1}\n");
+    cr_assert_eq(shell("E=$(printf 'e\\033[31m\\302\\233'); echo '{' >\"$E.bad\"")->status, 0);
+    for (size_t i = 0; i < sizeof arguments / sizeof arguments[0]; i++) {
+        struct run *run = shell("E=$(printf 'e\\033[31m\\302\\233'); exec \"$PGSTAGE\" %s", arguments[i]);
+        cr_expect_eq(run->status, 2, "%s: %d", arguments[i], run->status);
+        cr_expect(has(run->err, "[31m\\x9b"), "%s: %s", arguments[i], run->err);
+        cr_expect(!has(run->err, "\033") && !has(run->err, "\302\233"), "%s: %s", arguments[i], run->err);
+        cr_expect_str_empty(run->out);
+    }
+    struct run *run = shell("E=$(printf 'e\\033[31m'); cp p.yaml \"$E\"; exec \"$PGSTAGE\" check \"$E\"");
+    cr_expect_eq(run->status, 0);
+    cr_expect(has(run->out, "e\\x1b[31m: pipeline 'p'") && !has(run->out, "\033"), "%s", run->out);
+}

@@ -14,6 +14,14 @@ static void expect_shown(const char *text, int max_width, const char *wanted) {
     buf_finish(&out);
 }
 
+Test(output, lines_stay_lines) {
+    struct buf out;
+    buf_init(&out, SIZE_MAX);
+    text_show_lines(&out, "p.yaml:1:2: what\033[31m\n\ta\r\377\n");
+    cr_expect_str_eq(out.data, "p.yaml:1:2: what\\x1b[31m\n\ta\\r\\xff\n");
+    buf_finish(&out);
+}
+
 Test(output, control_characters_are_shown_as_such) {
     expect_shown("plain é 日本", 0, "plain é 日本");
     expect_shown("a\nb\tc\rd", 0, "a\\nb\\tc\\rd");
