@@ -139,6 +139,30 @@ Test(definitions, an_older_file_is_judged_by_the_definition_that_is_run) {
     cr_expect(has(run->err, "this node needs 903 connections"), "%s", run->err);
 }
 
+/* Both stages are there, with tasks of their own. What has been done already is not advised. */
+Test(definitions, a_rename_to_a_stage_that_is_there_is_told_of) {
+    static const char why[] = "refused, stage \"second\" still holds 1 task; renamed_from: second is not followed, because the "
+                              "definition has a stage first already\n";
+    make_pipeline();
+    cr_expect_eq(cli("submit lib bad")->status, 0);
+    process();
+    const char *merged = "pipeline: lib\nstages:\n  - {name: first, sql: select 1, renamed_from: second}\n";
+    char *line = mem_format("lib.yaml: against the database: %s", why);
+    expect_check(4, merged, line);
+    free(line);
+    line = mem_format("pgstage: lib.yaml: %s", why);
+    struct run *run = cli("apply lib.yaml");
+    cr_expect_eq(run->status, 4);
+    cr_expect(has(run->err, line), "%s", run->err);
+    cr_expect(has(run->err, ", or send\nthem elsewhere (pgstage rerun lib --stage NAME --from STAGE).\n"), "%s", run->err);
+    cr_expect(!has(run->err, "renamed_from: NAME"), "%s", run->err);
+    free(line);
+    write_file("lib.yaml", "pipeline: lib\nstages:\n  - {name: first, sql: select 1, renamed_from: earlier}\n");
+    run = cli("apply lib.yaml"); /* that one was renamed long ago */
+    cr_expect_eq(run->status, 4);
+    cr_expect(!has(run->err, "is not followed") && has(run->err, "renamed_from: NAME"), "%s", run->err);
+}
+
 /* What a script keeps, a schema or a copy of the migrations, is not there: that is no success. */
 Test(definitions, output_that_is_lost_is_told_of) {
     static const char *const arguments[] = {"--help", "--version", "help apply", "apply --help", "schema", "migrate --print",
