@@ -18,7 +18,7 @@
 enum { PARAMS_MAX = 20, WAIT_MS = 15000 };
 
 #define SESSION_SETTINGS                                                                           \
-    "set statement_timeout = '60s'; set lock_timeout = '5s'; set jit = off; set timezone = 'UTC'"
+    "set statement_timeout = '60s'; set lock_timeout = '2s'; set jit = off; set timezone = 'UTC'"
 
 /* ---- reasons ---- */
 
