@@ -24,6 +24,8 @@
 enum {
     GATE_MAX_MS = 7 * 60 * 1000, /* the holder's own limits end before */
     GATE_STEP_MS = 20,
+    SETTLE_MS = 3000,
+    SETTLE_STEP_MS = 20,
     URL_MAX = 4096,
     USERS_NAMED = 8,
 };
@@ -159,13 +161,32 @@ static void stop_if_last(struct server *server) {
     }
 }
 
+/* A server that has answered may still close what was just opened, when a backend has crashed and it starts itself anew:
+ * then it is waited for again, for a while. */
+static enum status answer_and_have_database(struct server *server, struct buf *socket_folder, struct error *err) {
+    int64_t deadline_ms = clock_now_ms(&clock_boottime) + SETTLE_MS;
+    for (;;) {
+        struct error why = ERROR_NONE;
+        buf_clear(socket_folder);
+        enum status status = server_ensure(server, socket_folder, err);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        status = database_ensure(socket_folder->data, &server->user, &why);
+        if (status != STATUS_UNAVAILABLE || clock_now_ms(&clock_boottime) > deadline_ms) {
+            if (status != STATUS_OK && err != NULL && err->code == STATUS_OK) {
+                *err = why;
+            }
+            return status;
+        }
+        process_pause_ms(SETTLE_STEP_MS);
+    }
+}
+
 /* Makes the server answer and the database exist. When: inside the gate. */
 static enum status make_usable(struct server *server, struct buf *socket_folder,
                                struct error *err) {
-    enum status status = server_ensure(server, socket_folder, err);
-    if (status == STATUS_OK) {
-        status = database_ensure(socket_folder->data, &server->user, err);
-    }
+    enum status status = answer_and_have_database(server, socket_folder, err);
     if (status == STATUS_OK) {
         server_bound_log(server, socket_folder->data);
     }

@@ -3,11 +3,13 @@
 #include <libpq-fe.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "db/cluster.h"
 #include "db/cluster_process.h"
 #include "place.h"
@@ -173,6 +175,29 @@ Test(cluster_crash, killed_backend_makes_the_server_restart_itself) {
     ASSERT_OK(cluster_use(home, &next, err)); /* comes back when it answers again */
     cr_expect_eq(server_process(), pid);
     PQfinish(victim);
+    cluster_release(next);
+    cluster_release(cluster);
+}
+
+static void expect_no_error(PGconn *connection) {
+    for (PGresult *result; (result = PQgetResult(connection)) != NULL; PQclear(result)) {
+        cr_expect_neq(PQresultStatus(result), PGRES_FATAL_ERROR, "%s", PQresultErrorMessage(result));
+    }
+}
+
+/* As when a backend has crashed and the server has not noticed yet: it answers, and then closes what was opened. */
+Test(cluster_crash, a_server_that_answers_and_closes_again_is_waited_for) {
+    struct cluster *cluster = NULL, *next = NULL;
+    place_fill();
+    ASSERT_OK(cluster_use(home, &cluster, err));
+    char *url = mem_format("%s dbname=postgres", cluster_url(cluster));
+    PGconn *other = PQconnectdb(url);
+    PQclear(PQexec(other, "alter database pgstage allow_connections false"));
+    cr_assert_eq(PQsendQuery(other, "select pg_sleep(0.3); update pg_database set datallowconn = true where datname = 'pgstage'"), 1);
+    ASSERT_OK(cluster_use(home, &next, err));
+    expect_no_error(other);
+    PQfinish(other);
+    free(url);
     cluster_release(next);
     cluster_release(cluster);
 }
