@@ -175,8 +175,8 @@ Test(client, a_connection_that_cannot_be_used_is_left_alone) {
     EXPECT_CODE(pgstage_submit(producer, "p", &document, NULL, NULL, &error), PGSTAGE_CLIENT_CONFLICT);
     cr_expect_str_eq(error.sqlstate, "57014");
     cr_expect_eq(PQtransactionStatus(producer), PQTRANS_INTRANS);
-    producer_exec("rollback; select pg_terminate_backend(pid) from pg_stat_activity where query like 'rollback to%'"
-                  " or query like 'release%'");
+    producer_exec("rollback; select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database()"
+                  " and (query like 'rollback to%' or query like 'release%')");
     EXPECT_CODE(pgstage_submit(producer, "p", &document, NULL, NULL, &error), PGSTAGE_CLIENT_LOST);
     EXPECT_CODE(pgstage_submit(producer, "p", &document, NULL, NULL, &error), PGSTAGE_CLIENT_LOST);
     cr_expect_str_eq(error.text, "there is no connection");

@@ -232,8 +232,8 @@ Test(store_duties, a_beat_does_not_wait_behind_the_leaders_work) {
         rig->ops.lead(rig->ops.context, RIG_NODE, 60000, true, true, rig_on_lead, rig, &err),
         STATUS_OK);
     while (
-        rig_int(rig, "select count(*) from pg_locks where locktype = 'advisory' and not granted") ==
-        0) {
+        rig_int(rig, "select count(*) from pg_locks l join pg_stat_activity a using (pid) where l.locktype = 'advisory'"
+                     " and not l.granted and a.datname = current_database()") == 0) {
         rig_run_for(rig, 5);
     }
     cr_assert_eq(rig->ops.watch(rig->ops.context, RIG_STAGES, rig->stages, false, RIG_STAGES,

@@ -13,6 +13,11 @@
 
 TestSuite(store_effects, .timeout = 120);
 
+static int64_t waiting_locks(struct rig *rig) {
+    return rig_int(rig, "select count(*) from pg_locks l join pg_stat_activity a using (pid)"
+                        " where not l.granted and a.datname = current_database()");
+}
+
 enum { TASKS = 3, CLAIM = 71 };
 
 struct effects_case {
@@ -247,7 +252,7 @@ Test(store_effects, a_claim_that_is_lost_meanwhile_undoes_all) {
     cr_assert_eq(sync_script(other, "begin; update gate set n = 0", &err), STATUS_OK);
     rig_send_effects(rig, 0, &it.request);
     cr_assert_not(rig->ops.lane_ready(rig->ops.context, 0));
-    while (rig_int(rig, "select count(*) from pg_locks where not granted") == 0) {
+    while (waiting_locks(rig) == 0) {
         rig_run_for(rig, 5);
     }
     /* The lane waits in the user's SQL: no document is locked by it. */
@@ -282,7 +287,7 @@ Test(store_effects, a_slow_statement_holds_up_nobody) {
     cr_assert_eq(sync_open(rig->url, "other", &other, &err), STATUS_OK);
     cr_assert_eq(sync_script(other, "begin; update gate set n = 0", &err), STATUS_OK);
     rig_send_effects(rig, 0, &it.request);
-    while (rig_int(rig, "select count(*) from pg_locks where not granted") == 0) {
+    while (waiting_locks(rig) == 0) {
         rig_run_for(rig, 5);
     }
     rig_exec(rig, "set lock_timeout = '2s'; select pg_advisory_xact_lock(1885827947, %d)",
@@ -352,7 +357,7 @@ Test(store_effects, the_commit_is_uncertain_when_its_answer_is_lost) {
     cr_assert_eq(sync_open(rig->url, "other", &other, &err), STATUS_OK);
     cr_assert_eq(sync_script(other, "begin; update gate set n = 0", &err), STATUS_OK);
     rig_send_effects(rig, 0, &it.request);
-    while (rig_int(rig, "select count(*) from pg_locks where not granted") == 0) {
+    while (waiting_locks(rig) == 0) {
         rig_run_for(rig, 5);
     }
     proxy_set_mode(proxy, PROXY_HOLD_REPLIES);
