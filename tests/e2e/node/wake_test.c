@@ -66,7 +66,7 @@ Test(wake, an_enqueue_in_a_long_transaction_is_seen_within_a_second_of_its_commi
     rig_start(&rig, 0, "--lease 5s");
     rig_await_log(&rig, 0, "node.up");
     int64_t ms = wait_after_commit(pg, true);
-    cr_expect_lt(ms, 500, "%lld ms: its next look has found it, it was not woken", (long long)ms);
+    cr_expect_lt(ms, 700, "%lld ms: its next look has found it, it was not woken", (long long)ms);
     PQfinish(pg);
 }
 
