@@ -77,7 +77,7 @@ $$;
 
 -- Looks at the schedules of some pipelines that are due. Any node may, at any time: a schedule that another one looks at
 -- is passed by, and each tick is judged once. One that waits for a lock is looked at again in a second; one that fails, in a
--- minute, and says why; in both cases nothing of the look stays, and the others go on. A deadlock or a server that goes down
+-- minute, and says why, of the tick that was due; in both cases nothing of the look stays, and the others go on. A deadlock or a server that goes down
 -- ends it all: it is tried again. labels: those of the node. Returns how many were looked at, and in how many ms the next is
 -- due (null: none).
 create or replace function pgstage.fire_schedules(pipelines int[], at_most int, labels text[] default '{}', out looked int,
@@ -103,7 +103,8 @@ begin
                 raise;
             else
                 insert into pgstage.schedule_fire (schedule, tick, outcome, error_text)
-                values (s.id, coalesce(s.queued_tick, s.next_tick, instant), 'failed', sqlerrm)
+                values (s.id, case when not s.paused and s.next_at <= instant then s.next_tick else instant end, 'failed',
+                        sqlerrm)
                 on conflict (schedule, tick) do update set outcome = 'failed', error_text = excluded.error_text;
                 update pgstage.schedule c set look_at = instant + interval '1 minute' where c.id = s.id;
             end if;

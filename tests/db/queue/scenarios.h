@@ -108,6 +108,7 @@
     X(a_schedule_survives_what_fails)                                                              \
     X(a_lock_that_is_not_had_loses_no_tick)                                                        \
     X(a_schedule_that_cannot_be_judged_fails_alone)                                                \
+    X(a_look_that_fails_takes_no_tick_that_is_to_come)                                             \
     X(a_deadlock_ends_the_look)                                                                    \
     X(what_is_pending_goes_with_its_action)                                                        \
     X(a_pause_holds_and_is_not_made_up_for)                                                        \

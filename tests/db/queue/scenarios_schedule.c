@@ -270,6 +270,23 @@ bool a_schedule_that_cannot_be_judged_fails_alone(struct world *world) {
     return world_is_sound(world);
 }
 
+/* No tick is due yet: what fails is a rerun that goes on. The tick comes when it is due. */
+bool a_look_that_fails_takes_no_tick_that_is_to_come(struct world *world) {
+    set_every(world, RULES("allow", "once"));
+    world_submit(world, "k");
+    world_rest(world);
+    world_script(world, world->eye,
+                 "create function test.refuse() returns trigger language plpgsql as $$ begin raise 'refused'; end $$;"
+                 " create trigger refuse before update on pgstage.task for each row execute function test.refuse()");
+    world_sql(world, world->eye, "update pgstage.schedule set rerun_after = '', look_at = pgstage.now()");
+    fire_at(world, "10:05:00");
+    EXPECT(world, fires_are(world, "10:05:00 failed"), "ticks");
+    world_script(world, world->eye, "drop trigger refuse on pgstage.task");
+    fire_at(world, "10:10:00");
+    EXPECT(world, fires_are(world, "10:05:00 failed, 10:10:00 fired"), "ticks");
+    return world_is_sound(world);
+}
+
 /* A deadlock is nobody's fault, and leaves the transaction unusable for the others as well. */
 bool a_deadlock_ends_the_look(struct world *world) {
     set_every(world, RULES("allow", "once"));

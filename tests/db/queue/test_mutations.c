@@ -570,6 +570,8 @@ static const struct trial {
         a_schedule_that_cannot_be_judged_fails_alone),
     ONE("pgstage.fire_schedules", "set look_at = instant + interval '1 minute'", "set paused = c.paused",
         a_schedule_that_cannot_be_judged_fails_alone),
+    ONE("pgstage.fire_schedules", "when not s.paused and s.next_at <= instant then s.next_tick", "when true then s.next_tick",
+        a_look_that_fails_takes_no_tick_that_is_to_come),
     ONE("pgstage.fire_schedules", "in ('40', '53', '55', '57', '58', 'XX')", "in ('XX')", a_deadlock_ends_the_look),
     ONE("pgstage.set_schedules", "case when c.action = excluded.action then c.rerun_after end", "c.rerun_after",
         what_is_pending_goes_with_its_action),
