@@ -23,19 +23,13 @@ static void print_stage(const char *file, const struct db_result *stages, int ro
     }
 }
 
-static enum exit_status print_outcome(struct db_sync *db, const struct definition *definition,
-                                      const struct db_result *registered, const struct db_result *stages) {
+static enum exit_status print_outcome(const struct definition *definition, const struct db_result *registered,
+                                      const struct db_result *stages) {
     const char *file = text_shown(definition->def->file);
     const char *outcome = db_value(registered, 0, REGISTER_OUTCOME), *detail = db_value(registered, 0, REGISTER_DETAIL);
     bool refused = strcmp(outcome, "refused") == 0, older = strcmp(outcome, "older") == 0;
-    struct buf why;
-    buf_init(&why, SIZE_MAX);
-    if (refused) {
-        definition_explain_refusal(db, definition, detail, &why);
-    }
-    printf("%s: against the database: %s%s%s%s%s\n", file, outcome, *detail == '\0' ? "" : ", ", detail, why.data,
+    printf("%s: against the database: %s%s%s%s\n", file, outcome, *detail == '\0' ? "" : ", ", detail,
            older ? "; pgstage apply makes it the current one, pgstage run does not" : "");
-    buf_finish(&why);
     if (strcmp(outcome, "changed") == 0 || refused) {
         for (int i = 0; i < db_rows(stages); i++) {
             print_stage(file, stages, i);
@@ -57,7 +51,7 @@ enum exit_status definition_compare(struct db_sync *db, const struct definition 
     }
     enum exit_status exit_status = EXIT_OK;
     if (status == STATUS_OK) {
-        exit_status = print_outcome(db, definition, registered, stages);
+        exit_status = print_outcome(definition, registered, stages);
     } else {
         err = err.code == STATUS_OK ? ignored : err;
         buf_append_format(said, "pgstage: %s%s\n", err.text, error_hint(&err));

@@ -176,56 +176,18 @@ static const char choices[] =
     "them elsewhere (pgstage rerun %s --stage NAME --from STAGE)";
 static const char choice_rename[] = ", or, if the stage has another name now, say so with\nrenamed_from: NAME in the file";
 
-static bool has_stage(const struct pipeline_def *def, const char *name) {
-    for (int i = 0; i < def->stage_count; i++) {
-        if (strcmp(def->stages[i].name, name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool is_about(const char *reason, const char *stage) {
-    char *part = mem_format("stage \"%s\" still holds", stage);
-    bool found = strstr(reason, part) != NULL;
-    free(part);
-    return found;
-}
-
-/* The database follows no rename to a stage that is there: each of both has tasks, outputs and counts of its own. */
-void definition_explain_refusal(struct db_sync *db, const struct definition *definition, const char *reason, struct buf *out) {
-    const struct pipeline_def *def = definition->def;
-    struct definition current;
-    struct buf ignored;
-    buf_init(&ignored, SIZE_MAX);
-    bool known = definition_load_current(db, def->name, def->file, &current, &ignored) == EXIT_OK;
-    for (int i = 0; known && i < def->stage_count; i++) {
-        const char *name = def->stages[i].name, *old = def->stages[i].renamed_from;
-        if (old != NULL && is_about(reason, old) && has_stage(current.def, name)) {
-            buf_append_format(out, "; renamed_from: %s is not followed, because the definition has a stage %s already", old,
-                              name);
-        }
-    }
-    definition_finish(&current);
-    buf_finish(&ignored);
-}
-
-static void say_refused(struct db_sync *db, const struct definition *definition, const char *reason, struct buf *said) {
+static void say_refused(const struct definition *definition, const char *reason, struct buf *said) {
     const char *name = definition->def->name;
-    struct buf why;
-    buf_init(&why, SIZE_MAX);
-    definition_explain_refusal(db, definition, reason, &why);
-    buf_append_format(said, "pgstage: %s: refused, %s%s\n", definition->def->file, reason, why.data);
-    buf_append_format(said, choices, name, why.length > 0 ? "or " : "", name);
-    buf_append_format(said, "%s.\n", why.length > 0 ? "" : choice_rename); /* not what has been done */
-    buf_finish(&why);
+    bool tried = strstr(reason, "renamed_from: ") != NULL; /* what has been done is not advised */
+    buf_append_format(said, "pgstage: %s: refused, %s\n", definition->def->file, reason);
+    buf_append_format(said, choices, name, tried ? "or " : "", name);
+    buf_append_format(said, "%s.\n", tried ? "" : choice_rename);
 }
 
-static enum exit_status on_registered(struct db_sync *db, struct definition *definition, const struct db_result *result,
-                                      struct buf *said) {
+static enum exit_status on_registered(struct definition *definition, const struct db_result *result, struct buf *said) {
     const char *outcome = db_value(result, 0, REGISTER_OUTCOME), *detail = db_value(result, 0, REGISTER_DETAIL);
     if (strcmp(outcome, "refused") == 0) {
-        say_refused(db, definition, detail, said);
+        say_refused(definition, detail, said);
         return EXIT_REFUSED;
     }
     definition->is_older = strcmp(outcome, "older") == 0;
@@ -272,7 +234,7 @@ enum exit_status definition_register(struct db_sync *db, struct definition *defi
     struct db_result *result = NULL;
     struct error err = ERROR_NONE;
     enum status status = definition_send(db, definition->def, use, &result, &err);
-    enum exit_status exit_status = status == STATUS_OK ? on_registered(db, definition, result, said) : say_error(&err, said);
+    enum exit_status exit_status = status == STATUS_OK ? on_registered(definition, result, said) : say_error(&err, said);
     sync_result_free(result);
     return exit_status;
 }

@@ -41,8 +41,6 @@ enum { REGISTER_PIPELINE, REGISTER_REVISION, REGISTER_STAGES, REGISTER_OUTCOME, 
 /* Sends a definition to pgstage.register, or to sql/statements/compare.sql. */
 enum status definition_send(struct db_sync *db, const struct pipeline_def *def, enum definition_use use,
                             struct db_result **result, struct error *err) MUST_CHECK;
-/* Behind the reason of a refusal: "; renamed_from: a is not followed, because ..." of the stages that it names, or nothing. */
-void definition_explain_refusal(struct db_sync *db, const struct definition *definition, const char *reason, struct buf *out);
 /* What `run` would do with it, without doing it: printed. EXIT_REFUSED when a choice is needed. */
 enum exit_status definition_compare(struct db_sync *db, const struct definition *definition, struct buf *said);
 /* Refused: EXIT_REFUSED, and what can be done about it is said. */

@@ -145,12 +145,17 @@ begin
 end
 $$;
 
--- What stands in the way of a definition; null: nothing. Tasks at stages that it leaves out would be stranded.
+-- What stands in the way of a definition; null: nothing. Tasks at stages that it leaves out would be stranded. A rename to a
+-- stage that the current definition has is not followed: each of both has tasks, outputs and counts of its own.
 create or replace function pgstage.strands(pipeline int, stage_names text[], settings jsonb) returns text
 language sql stable parallel safe
 as $$
     select string_agg(w.why, ', ' order by w.name)
-      from (select s.name, format('stage "%s" still holds %s task%s', s.name, u.n, case when u.n <> 1 then 's' end) as why
+      from (select s.name,
+                   format('stage "%s" still holds %s task%s', s.name, u.n, case when u.n <> 1 then 's' end)
+                   || coalesce((select string_agg(format('; renamed_from: %s is not followed, because the definition has a'
+                                                         ' stage %s already', s.name, x.key), '')
+                                  from jsonb_each($3 -> 'stages') x where x.value ->> 'renamed_from' = s.name), '') as why
               from pgstage.unfinished($1) u join pgstage.stage s on s.id = u.stage
              where s.name <> all ($2)
                and not exists (select 1 from pgstage.renames($1, $2, $3) r where r.stage = s.id)

@@ -143,7 +143,9 @@ bool an_earlier_stage_may_have_had_the_name(struct world *world) {
 bool a_stage_that_has_its_name_is_not_renamed(struct world *world) {
     world_submit(world, "k");
     EXPECT(world, is_text(do_register(world, "1", "{b,c}", "{\"stages\": {\"b\": {\"renamed_from\": \"a\"}}}"),
-                          "refused: stage \"a\" still holds 1 task"), "a is called b, beside b");
+                          "refused: stage \"a\" still holds 1 task; renamed_from: a is not followed, because the definition has "
+                          "a stage b already"),
+           "a is called b, beside b");
     EXPECT(world, is_text(do_register(world, "2", "{a,b,c,d}", "{\"stages\": {\"d\": {\"renamed_from\": \"a\"}}}"), "changed"),
            "a stage of the definition is taken for another one's past");
     EXPECT(world, world_int(world, "select id from pgstage.stage where name = 'a'") == world->stages[STAGE_A], "renamed");
