@@ -76,7 +76,7 @@ static size_t escape_one(const char *text, size_t length, bool in_quotes, char o
     } else if (taken == 0 || first < 0x20 || first == 0x7F) {
         taken = 1;
         snprintf(out, 9, "\\x%02x", first);
-    } else if (taken == 2 && first == 0xC2 && (unsigned char)text[1] < 0xA0) {
+    } else if (taken == 2 && utf8_is_c1(text)) {
         snprintf(out, 9, "\\xc2\\x%02x", (unsigned char)text[1]);
     } else if (in_quotes && (first == '"' || first == '\\')) {
         snprintf(out, 9, "\\%c", first);

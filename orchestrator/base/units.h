@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define UNITS_WEEK_MS (INT64_C(7) * 24 * 3600 * 1000)
+
 bool units_parse_duration(const char *text, int64_t *ms);
 bool units_parse_size(const char *text, int64_t *bytes);
 

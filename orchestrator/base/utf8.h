@@ -10,6 +10,12 @@
 /* Length of the well-formed sequence at `bytes` (1 to 4), 0 when there is none. Source: RFC 3629, table 3-7 of Unicode. */
 size_t utf8_sequence(const char *bytes, size_t length);
 
+/* One of the control characters U+0080 to U+009F, which terminals obey, at NUL-terminated `text`; it takes two bytes. */
+static inline bool utf8_is_c1(const char *text) {
+    const unsigned char *at = (const unsigned char *)text;
+    return at[0] == 0xC2 && at[1] >= 0x80 && at[1] < 0xA0;
+}
+
 bool utf8_is_valid(const char *bytes, size_t length);
 
 /* Appends at most `max_bytes` of text that any PostgreSQL text column can store: NUL and ill-formed bytes become U+FFFD,

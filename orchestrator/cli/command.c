@@ -240,7 +240,6 @@ bool args_int(const struct args *args, const char *name, int64_t min, int64_t ma
 }
 
 bool args_duration(const struct args *args, const char *name, int64_t *ms) {
-    const int64_t week_ms = INT64_C(7) * 24 * 3600 * 1000;
     const char *text = args_get(args, name);
     if (text == NULL) {
         return true;
@@ -249,7 +248,7 @@ bool args_duration(const struct args *args, const char *name, int64_t *ms) {
         usage_error(args, "--%s wants a duration such as 10s, 5m or 1h30m, not '%s'", name, text);
         return false;
     }
-    if (*ms > ARGS_MAX_WEEKS * week_ms) {
+    if (*ms > ARGS_MAX_WEEKS * UNITS_WEEK_MS) {
         usage_error(args, "--%s wants at most %dw, not '%s'", name, ARGS_MAX_WEEKS, text);
         return false;
     }

@@ -3,23 +3,21 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* C1: to JSON they are letters, to a terminal they are orders. */
-static bool is_c1(const char *text) {
-    return (unsigned char)text[0] == 0xC2 && (unsigned char)text[1] >= 0x80 && (unsigned char)text[1] < 0xA0;
-}
+#include "base/utf8.h"
 
+/* C1: to JSON they are letters, to a terminal they are orders. */
 static void append_string(struct buf *out, const char *text) {
     buf_append_char(out, '"');
     while (*text != '\0') {
         size_t plain = 0;
-        while ((unsigned char)text[plain] >= 0x20 && text[plain] != '"' && text[plain] != '\\' && !is_c1(text + plain)) {
+        while ((unsigned char)text[plain] >= 0x20 && text[plain] != '"' && text[plain] != '\\' && !utf8_is_c1(text + plain)) {
             plain++;
         }
         buf_append(out, text, plain);
         text += plain;
         if (*text == '"' || *text == '\\') {
             buf_append_format(out, "\\%c", *text++);
-        } else if (is_c1(text)) {
+        } else if (utf8_is_c1(text)) {
             buf_append_format(out, "\\u%04x", (unsigned)(unsigned char)text[1]);
             text += 2;
         } else if (*text != '\0') {

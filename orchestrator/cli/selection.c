@@ -77,6 +77,10 @@ static struct db_param text_or_null(const char *text) {
 }
 
 /* The statements take the same parameters; the last one is find_tasks' alone. */
+static int param_count(const struct sql_statement *statement) {
+    return statement == &sql_find_tasks ? 10 : 9;
+}
+
 static enum status page_of(const struct sql_statement *statement, struct selection *selection, struct db_sync *db, int limit,
                            struct db_result **page, struct error *err) {
     char cursor[24], at_most[16];
@@ -94,7 +98,7 @@ static enum status page_of(const struct sql_statement *statement, struct selecti
         DB_TEXT(at_most),
         DB_TEXT(selection->open_only ? "true" : "false"),
     };
-    enum status status = sync_run(db, NULL, statement->text, statement == &sql_find_tasks ? 10 : 9, params, page, err);
+    enum status status = sync_run(db, NULL, statement->text, param_count(statement), params, page, err);
     if (status == STATUS_OK && db_rows(*page) > 0) {
         selection->cursor = db_int64(*page, db_rows(*page) - 1, FOUND_ID);
     }
@@ -148,7 +152,7 @@ static enum status by_keys(const struct sql_statement *statement, struct db_sync
     struct db_param params[] = {DB_TEXT(pipeline), DB_TEXT(array.data), DB_NULL,      DB_NULL,         DB_NULL,
                                 DB_NULL,           DB_NULL,             DB_TEXT("0"), DB_TEXT(at_most),
                                 DB_TEXT("false")};
-    enum status status = sync_run(db, NULL, statement->text, statement == &sql_find_tasks ? 10 : 9, params, page, err);
+    enum status status = sync_run(db, NULL, statement->text, param_count(statement), params, page, err);
     buf_finish(&array);
     return status;
 }

@@ -158,23 +158,14 @@ static bool settle_stage(const struct args *args, const struct definition *defin
     return workers > 0 && is_wanted(args, definition, index) && has_labels(args, stage);
 }
 
-static int index_of_name(const struct pipeline_def *def, const char *name) {
-    for (int i = 0; name != NULL && i < def->stage_count; i++) {
-        if (strcmp(def->stages[i].name, name) == 0) {
-            return i;
-        }
-    }
-    return -1;
-}
-
 /* A stage keeps its id, whatever its name. One that is not registered yet is looked for by the name that it has, or had. */
 static int id_of(const struct definition *definition, int stage, const struct node_pipeline *now) {
     if (definition->stage_ids != NULL) {
         return definition->stage_ids[stage];
     }
     const struct stage_def *def = &definition->def->stages[stage];
-    int index = index_of_name(now->def, def->name);
-    index = index >= 0 ? index : index_of_name(now->def, def->renamed_from);
+    int index = pipeline_find_stage(now->def, def->name);
+    index = index >= 0 ? index : pipeline_find_stage(now->def, def->renamed_from);
     return index < 0 ? -1 : now->stage_ids[index];
 }
 

@@ -11,9 +11,8 @@ enum { PERIOD_EVERY, PERIOD_AGAIN };
 enum { RIGHT_WAITS, RIGHT_PERIODS };
 
 bool submit_read_period(const char *text, int64_t *ms) {
-    const int64_t week_ms = INT64_C(7) * 24 * 3600 * 1000;
     *ms = 0;
-    return strcmp(text, "none") == 0 || (units_parse_duration(text, ms) && *ms >= 1000 && *ms <= 52 * week_ms);
+    return strcmp(text, "none") == 0 || (units_parse_duration(text, ms) && *ms >= 1000 && *ms <= 52 * UNITS_WEEK_MS);
 }
 
 enum status submit_find_period(struct db_sync *db, const char *pipeline, const char *key, int64_t *ms, char *again,

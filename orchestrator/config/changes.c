@@ -146,12 +146,8 @@ static void write_keys(unsigned levels, const void *before, const void *now, con
 }
 
 static const struct stage_def *find(const struct pipeline_def *def, const char *name) {
-    for (int i = 0; name != NULL && i < def->stage_count; i++) {
-        if (strcmp(def->stages[i].name, name) == 0) {
-            return &def->stages[i];
-        }
-    }
-    return NULL;
+    int index = pipeline_find_stage(def, name);
+    return index < 0 ? NULL : &def->stages[index];
 }
 
 static const struct stage_def *ancestor(const struct pipeline_def *before, const struct stage_def *stage) {

@@ -168,6 +168,15 @@ enum status pipeline_load(const char *path, struct pipeline_def **def, struct co
     return status;
 }
 
+int pipeline_find_stage(const struct pipeline_def *def, const char *name) {
+    for (int i = 0; name != NULL && i < def->stage_count; i++) {
+        if (def->stages[i].name != NULL && strcmp(def->stages[i].name, name) == 0) { /* one with a mistake may have none */
+            return i;
+        }
+    }
+    return -1;
+}
+
 void pipeline_free(struct pipeline_def *def) {
     if (def != NULL) {
         arena_finish(&def->arena);

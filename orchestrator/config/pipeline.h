@@ -130,6 +130,8 @@ enum status pipeline_load(const char *path, struct pipeline_def **def, struct co
 enum status pipeline_parse(const char *path, const char *text, size_t length, struct pipeline_def **def,
                            struct config_report *report, struct error *err) MUST_CHECK;
 void pipeline_free(struct pipeline_def *def);
+/* The index of the stage of that name; -1: there is none. NULL has no stage. */
+int pipeline_find_stage(const struct pipeline_def *def, const char *name);
 
 /* Whether the text is a label of a node: letters, digits, '_', '-', '.', '='; 1 to 63 bytes. */
 bool config_is_label(const char *text);

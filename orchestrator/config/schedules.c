@@ -90,15 +90,6 @@ static void check_times(struct loader *loader, const struct tree_node *node, str
     }
 }
 
-static bool has_stage(const struct pipeline_def *def, const char *name) {
-    for (int i = 0; i < def->stage_count; i++) {
-        if (def->stages[i].name != NULL && strcmp(def->stages[i].name, name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* With the longest instant for each {tick}: a tick has microseconds when it is fired by hand. */
 static void check_key(struct loader *loader, const struct tree_node *submit, const char *key) {
     static const char tick[] = "{tick}", longest[] = "2026-12-01T03:00:00.000001Z";
@@ -129,7 +120,7 @@ static void check_action(struct loader *loader, const struct tree_node *node, co
     if (schedule->action == SCHEDULE_SUBMIT && schedule->key != NULL) {
         check_key(loader, tree_get(action, "submit"), schedule->key);
     }
-    if (schedule->from != NULL && !has_stage(loader->def, schedule->from)) {
+    if (schedule->from != NULL && pipeline_find_stage(loader->def, schedule->from) < 0) {
         mistake_add(loader->mistakes, tree_get(tree_get(action, "rerun"), "from")->at, NULL,
                     "the pipeline has no stage %s", mistake_quote(loader->scratch, schedule->from));
     }
