@@ -158,7 +158,7 @@ static enum status print_period(const struct args *args, struct db_sync *db, FIL
     char again[64] = "", span[48];
     int64_t now_ms = 0;
     enum status status = submit_find_period(db, args->positional[0], args->positional[1], &now_ms, again, err);
-    if (status == STATUS_OK && now_ms == 0) {
+    if (status == STATUS_OK && now_ms <= 0) {
         fprintf(out, before_ms > 0 ? "period ended\n" : "no period\n");
     } else if (status == STATUS_OK) {
         fprintf(out, "period: every %s, next at %s\n", units_format_duration(now_ms, span, sizeof span), again);
@@ -201,6 +201,26 @@ static bool may_do_all(const struct args *args, struct db_sync *db, enum status 
     return *status == STATUS_OK;
 }
 
+/* The period that the task has. One that is to end of a task that is not there is a mistyped key, and no document. */
+static enum exit_status find_period(const struct args *args, struct db_sync *db, const struct request *request, int64_t *ms) {
+    const char *pipeline = args->positional[0], *key = args->positional[1];
+    struct error err = ERROR_NONE;
+    if (!args_has(args, "every")) {
+        return EXIT_OK;
+    }
+    if (submit_find_period(db, pipeline, key, ms, NULL, &err) != STATUS_OK) {
+        return report_store_error(db, pipeline, &err);
+    }
+    if (*ms >= 0 || !request->document.is_bare || request->document.period_ms > 0) {
+        return EXIT_OK;
+    }
+    enum exit_status known = catalog_check(db, pipeline, NULL, false);
+    if (known == EXIT_OK) {
+        fprintf(stderr, "pgstage: there is no task '%s' whose period could end; nothing was submitted\n", text_shown(key));
+    }
+    return known == EXIT_OK ? EXIT_WRONG : known;
+}
+
 static enum exit_status send(const struct args *args, struct session *session, struct request *request) {
     struct db_sync *db = session->db;
     int64_t version = 0, period_before_ms = 0;
@@ -209,6 +229,10 @@ static enum exit_status send(const struct args *args, struct session *session, s
     if (!may_do_all(args, db, &status, &err)) {
         return status == STATUS_OK ? EXIT_WRONG : report_error(&err);
     }
+    enum exit_status fit = find_period(args, db, request, &period_before_ms);
+    if (fit != EXIT_OK) {
+        return fit;
+    }
     if (args_has(args, "wait")) {
         stop_listen(); /* before anything is said that a person may answer with Ctrl-C */
     }
@@ -216,9 +240,6 @@ static enum exit_status send(const struct args *args, struct session *session, s
     struct chunk_outcome outcome = {0};
     chunk_init(chunk, args->positional[0], args_has(args, "if-changed"));
     status = find_run_at(args, db, request, &err);
-    if (status == STATUS_OK && args_has(args, "every")) {
-        status = submit_find_period(db, args->positional[0], args->positional[1], &period_before_ms, NULL, &err);
-    }
     if (status == STATUS_OK) {
         chunk_add(chunk, &request->document);
         status = chunk_send(chunk, db, &outcome, &err);

@@ -19,7 +19,7 @@ enum exit_status submit_wait(const struct args *args, struct session *session, i
 #define PERIOD_FORM "a duration from 1s to 52w, like 6h, or none"
 bool submit_read_period(const char *text, int64_t *ms);
 
-/* The period that a task has: 0 when there is none, or no task. `again` (of 64 bytes, or NULL): its next time. */
+/* The period that a task has: 0 when it has none, -1 when there is no such task. `again` (of 64 bytes, or NULL): its next time. */
 enum status submit_find_period(struct db_sync *db, const char *pipeline, const char *key, int64_t *ms, char *again,
                                struct error *err) MUST_CHECK;
 

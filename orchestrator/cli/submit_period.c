@@ -24,7 +24,7 @@ enum status submit_find_period(struct db_sync *db, const char *pipeline, const c
         return status;
     }
     bool has_one = db_rows(result) > 0 && !db_is_null(result, 0, PERIOD_EVERY);
-    *ms = has_one ? db_int64(result, 0, PERIOD_EVERY) : 0;
+    *ms = has_one ? db_int64(result, 0, PERIOD_EVERY) : db_rows(result) > 0 ? 0 : -1;
     if (has_one && again != NULL) {
         struct buf time;
         buf_init(&time, SIZE_MAX);

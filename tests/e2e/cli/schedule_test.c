@@ -117,6 +117,9 @@ Test(schedule, a_period_alone_submits_no_document_that_is_there) {
     struct run *run = cli("submit cron k --every 3h --updated-at 2025-01-01T00:00:00Z");
     expect_begins(run, "unchanged (version 1): not newer than the stored one");
     cr_expect(has(run->out, "\nperiod: every 3h, next at 2"), "%s", run->out);
+    cli_refuses(2, "pgstage: there is no task 'typo' whose period could end; nothing was submitted", "submit cron typo --every none");
+    cli_refuses(2, "pgstage: there is no pipeline 'corn'; did you mean 'cron'?", "submit corn k --every none");
+    cr_expect_eq(number("select count(*) from pgstage.task where key = 'typo'"), 0);
     cli_prints("period ended\n", "submit cron k --every none");
     cr_expect_eq(number("select count(*) from pgstage.periodic"), 0);
     expect_once_with_payload("k");
