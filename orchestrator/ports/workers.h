@@ -18,17 +18,38 @@ struct pool; /* opaque */
 
 struct pool_limits {
     int64_t address_space_bytes, cpu_seconds, file_size_bytes, open_files; /* 0: none */
+    int nice;                                                              /* added to the node's own */
 };
+
+/* What a worker process runs. */
+enum pool_engine {
+    POOL_HANDLER, /* a function of a shared object */
+    POOL_COMMAND, /* a program for each task */
+    POOL_PROGRAM, /* a program that stays, and speaks JSON lines */
+};
+
+/* What a POOL_COMMAND's standard output is. */
+enum pool_stdout { POOL_STDOUT_JSON, POOL_STDOUT_TEXT, POOL_STDOUT_IGNORE };
 
 /* Borrowed for the call. */
 struct pool_spec {
     const char *pipeline, *stage;
-    const char *handler_file, *handler_name; /* absolute path; symbol */
-    const char *config;                      /* JSON object text */
+    enum pool_engine engine;
+    const char *handler_file, *handler_name; /* POOL_HANDLER: absolute path; symbol. Else "" */
+    const char *const *arguments; /* POOL_COMMAND, POOL_PROGRAM: the program and its arguments, NULL-terminated; else NULL */
+    enum pool_stdout stdout_form;
+    const char *config; /* JSON object text */
+    const char *folder; /* absolute, of the pipeline file; NULL: none */
     int workers;
     int64_t timeout_ms; /* 0: none */
     int64_t grace_ms;   /* between TERM and KILL */
     struct pool_limits limits;
+    const char *const *env; /* NAME, from the node's environment, or NAME=VALUE; NULL-terminated; NULL: none but the usual */
+    const char *user;       /* whom the workers run as; NULL: whoever runs the node */
+    int batch_size;         /* runs that are given to a worker at once; 0: one by one */
+    int64_t batch_wait_ms;  /* how long a batch that is not full waits for more */
+    int recycle_runs;       /* a worker is replaced after so many; 0: never */
+    int64_t recycle_bytes;  /* and when it holds so much memory; 0: never */
 };
 
 /* Text of length bytes; NULL when absent. */
@@ -44,6 +65,10 @@ struct pool_task {
     int attempt; /* the handler sees this number: 1 at the first run */
     bool alone;  /* give it a fresh process, with nothing else in its pipe */
     struct pool_text key, payload, input;
+    struct pool_text inputs; /* JSON object: outputs of earlier stages by name; absent: it asks for none */
+    bool has_progress;       /* of an earlier run of the stage in this version */
+    double progress;
+    struct pool_text progress_text;
 };
 
 enum pool_end {
@@ -75,8 +100,10 @@ enum pool_flow {
 struct pool_outcome {
     enum pool_end end;
     int64_t run_us;
-    const char *kind;           /* for `failure`: "error", "crash", "timeout", "lost", "protocol"; and
-                                    * "interrupted", "returned"; NULL when OK */
+    const char *kind; /* for `failure`, NULL when OK. RETRY, FAIL: "error"; CRASH: "crash" (a signal of its own doing),
+                       * "memory" (proven), "no_answer" (it exited without one), "protocol" (what it said made no sense);
+                       * TIMEOUT: "timeout"; LOST: "killed" (a signal from somebody else), "silence" (a fresh worker, for a
+                       * task that runs alone, said nothing); and "interrupted", "returned" */
     struct pool_text message;   /* why; absent when OK */
     struct pool_text last_output; /* last lines of the worker's stderr and stdout; absent when OK or empty */
     struct pool_text output;    /* JSON text */

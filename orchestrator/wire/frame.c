@@ -141,6 +141,10 @@ static const char *type_name(enum wire_type type) {
         return "LOG";
     case WIRE_PROGRESS:
         return "PROGRESS";
+    case WIRE_FULL:
+        return "FULL";
+    case WIRE_NOTE:
+        return "NOTE";
     }
     return NULL;
 }

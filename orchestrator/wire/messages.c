@@ -26,6 +26,56 @@ static enum status check_major(uint16_t major, uint16_t minor, const char *peer,
                      peer, (unsigned)major, (unsigned)minor, WIRE_MAJOR, WIRE_MINOR);
 }
 
+static void put_engine(struct frame_writer *w, const struct wire_hello *m) {
+    put_u8(w, (uint8_t)m->engine);
+    put_u8(w, (uint8_t)m->stdout_form);
+    put_u32(w, m->batch_size);
+    put_u32(w, (uint32_t)m->nice);
+    put_i64(w, m->full_bytes);
+    put_bytes(w, m->folder);
+    put_optional(w, m->work);
+    put_optional(w, m->user);
+    put_u32(w, m->argument_count);
+    for (uint32_t i = 0; i < m->argument_count; i++) {
+        put_bytes(w, m->arguments[i]);
+    }
+}
+
+static void get_arguments(struct frame_reader *r, struct wire_hello *m) {
+    uint32_t count = get_u32(r);
+    frame_want(r, count <= WIRE_ARGUMENTS_MAX);
+    frame_want(r, (count == 0) == (m->engine == WIRE_HANDLER));
+    if (r->failed || count == 0) {
+        return;
+    }
+    struct wire_bytes *arguments = mem_alloc(count * sizeof *arguments);
+    m->arguments = arguments;
+    m->argument_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        arguments[i] = get_bytes(r);
+    }
+}
+
+static void get_engine(struct frame_reader *r, struct wire_hello *m) {
+    uint8_t engine = get_u8(r), form = get_u8(r);
+    frame_want(r, engine <= WIRE_PROGRAM && form <= WIRE_STDOUT_IGNORE);
+    m->engine = (enum wire_engine)engine;
+    m->stdout_form = (enum wire_stdout)form;
+    m->batch_size = get_u32(r);
+    m->nice = (int32_t)get_u32(r);
+    m->full_bytes = get_count(r);
+    m->folder = get_bytes(r);
+    m->work = get_optional(r);
+    m->user = get_optional(r);
+    frame_want(r, m->batch_size <= WIRE_BATCH_MAX && m->nice >= -20 && m->nice <= 19);
+    get_arguments(r, m);
+}
+
+void wire_hello_finish(struct wire_hello *m) {
+    free((void *)(uintptr_t)m->arguments);
+    *m = (struct wire_hello){0};
+}
+
 enum status wire_put_hello(struct buf *out, const struct wire_hello *m, struct error *err) {
     struct frame_writer w;
     frame_begin(&w, out, WIRE_HELLO);
@@ -41,6 +91,9 @@ enum status wire_put_hello(struct buf *out, const struct wire_hello *m, struct e
     put_i64(&w, m->cpu_seconds);
     put_i64(&w, m->file_size_bytes);
     put_i64(&w, m->open_files);
+    if (m->minor >= WIRE_MINOR_ENGINES) {
+        put_engine(&w, m);
+    }
     return frame_end(&w, err);
 }
 
@@ -62,7 +115,14 @@ enum status wire_get_hello(const struct wire_frame *f, struct wire_hello *m, str
     m->cpu_seconds = get_count(&r);
     m->file_size_bytes = get_count(&r);
     m->open_files = get_count(&r);
-    return frame_done(&r, WIRE_HELLO, err);
+    if (!r.failed && m->minor >= WIRE_MINOR_ENGINES) {
+        get_engine(&r, m);
+    }
+    enum status status = frame_done(&r, WIRE_HELLO, err);
+    if (status != STATUS_OK) {
+        wire_hello_finish(m);
+    }
+    return status;
 }
 
 enum status wire_put_run(struct buf *out, const struct wire_run *m, struct error *err) {
@@ -76,10 +136,16 @@ enum status wire_put_run(struct buf *out, const struct wire_run *m, struct error
     put_bytes(&w, m->key);
     put_optional(&w, m->payload);
     put_optional(&w, m->input);
+    put_optional(&w, m->inputs);
+    put_u8(&w, m->has_progress);
+    put_double(&w, m->progress);
+    put_optional(&w, m->progress_text);
+    put_u32(&w, m->batch_left);
     return frame_end(&w, err);
 }
 
-enum status wire_get_run(const struct wire_frame *f, struct wire_run *m, struct error *err) {
+enum status wire_get_run(const struct wire_frame *f, uint16_t minor, struct wire_run *m,
+                         struct error *err) {
     struct frame_reader r;
     frame_open(&r, f, WIRE_RUN);
     *m = (struct wire_run){.run = get_u64(&r)};
@@ -90,6 +156,15 @@ enum status wire_get_run(const struct wire_frame *f, struct wire_run *m, struct 
     m->key = get_bytes(&r);
     m->payload = get_optional(&r);
     m->input = get_optional(&r);
+    if (minor >= WIRE_MINOR_ENGINES) {
+        m->inputs = get_optional(&r);
+        m->has_progress = get_bool(&r);
+        m->progress = get_double(&r);
+        m->progress_text = get_optional(&r);
+        m->batch_left = get_u32(&r);
+        frame_want(&r, m->progress >= 0.0 && m->progress <= 1.0);
+        frame_want(&r, m->batch_left < WIRE_BATCH_MAX);
+    }
     return frame_done(&r, WIRE_RUN, err);
 }
 
@@ -181,6 +256,16 @@ static uint64_t count_parameters(const struct wire_result *m) {
     return total;
 }
 
+/* 0 to 2: OK, RETRY, FAIL; then ROUTE, FINISH, SNOOZE; then CRASH, LOST, SPLIT. */
+enum { CODE_FLOW = WIRE_FAIL, CODE_LAST_FLOW = WIRE_FAIL + WIRE_SNOOZE, CODE_BEYOND = WIRE_SNOOZE };
+
+static uint8_t code_of(const struct wire_result *m) {
+    if (m->outcome > WIRE_FAIL) {
+        return (uint8_t)((int)m->outcome + CODE_BEYOND);
+    }
+    return (uint8_t)(m->flow == WIRE_GO_ON ? (int)m->outcome : CODE_FLOW + (int)m->flow);
+}
+
 enum status wire_put_result(struct buf *out, const struct wire_result *m, struct error *err) {
     uint64_t parameter_total = count_parameters(m);
     if (m->statement_count > WIRE_STATEMENTS_MAX || parameter_total > WIRE_PARAMETERS_MAX) {
@@ -190,7 +275,7 @@ enum status wire_put_result(struct buf *out, const struct wire_result *m, struct
     struct frame_writer w;
     frame_begin(&w, out, WIRE_RESULT);
     put_u64(&w, m->run);
-    put_u8(&w, (uint8_t)(m->flow == WIRE_GO_ON ? (int)m->outcome : WIRE_FAIL + (int)m->flow));
+    put_u8(&w, code_of(m));
     put_i64(&w, m->run_us);
     put_optional(&w, m->message);
     put_optional(&w, m->output);
@@ -207,6 +292,9 @@ enum status wire_put_result(struct buf *out, const struct wire_result *m, struct
     if (m->flow != WIRE_GO_ON) {
         put_optional(&w, m->target);
         put_i64(&w, m->delay_ms);
+    }
+    if (m->outcome > WIRE_FAIL) {
+        put_optional(&w, m->kind);
     }
     return frame_end(&w, err);
 }
@@ -241,10 +329,15 @@ static void get_statements(struct frame_reader *r, struct wire_result *m) {
 }
 
 static void get_outcome(struct frame_reader *r, struct wire_result *m) {
-    uint8_t outcome = get_u8(r);
-    frame_want(r, outcome <= WIRE_FAIL + WIRE_SNOOZE);
-    m->outcome = outcome <= WIRE_FAIL ? (enum wire_outcome)outcome : WIRE_OK;
-    m->flow = outcome <= WIRE_FAIL ? WIRE_GO_ON : (enum wire_flow)(outcome - WIRE_FAIL);
+    uint8_t code = get_u8(r);
+    frame_want(r, code <= WIRE_SPLIT + CODE_BEYOND);
+    if (code > CODE_LAST_FLOW) {
+        m->outcome = (enum wire_outcome)(code - CODE_BEYOND);
+    } else if (code > WIRE_FAIL) {
+        m->flow = (enum wire_flow)(code - CODE_FLOW);
+    } else {
+        m->outcome = (enum wire_outcome)code;
+    }
 }
 
 static void get_flow(struct frame_reader *r, struct wire_result *m) {
@@ -267,6 +360,9 @@ enum status wire_get_result(const struct wire_frame *f, struct wire_result *m, s
     m->output = get_optional(&r);
     get_statements(&r, m);
     get_flow(&r, m);
+    if (m->outcome > WIRE_FAIL) {
+        m->kind = get_optional(&r);
+    }
     enum status status = frame_done(&r, WIRE_RESULT, err);
     if (status != STATUS_OK) {
         wire_result_finish(m);
@@ -281,18 +377,25 @@ void wire_result_finish(struct wire_result *m) {
 
 enum status wire_put_log(struct buf *out, const struct wire_log *m, struct error *err) {
     struct frame_writer w;
-    frame_begin(&w, out, WIRE_LOG);
+    frame_begin(&w, out, m->fields.data == NULL ? WIRE_LOG : WIRE_NOTE);
     put_u64(&w, m->run);
     put_bytes(&w, m->text);
+    if (m->fields.data != NULL) {
+        put_bytes(&w, m->fields);
+    }
     return frame_end(&w, err);
 }
 
 enum status wire_get_log(const struct wire_frame *f, struct wire_log *m, struct error *err) {
     struct frame_reader r;
-    frame_open(&r, f, WIRE_LOG);
+    enum wire_type type = f->type == WIRE_NOTE ? WIRE_NOTE : WIRE_LOG;
+    frame_open(&r, f, type);
     *m = (struct wire_log){.run = get_u64(&r)};
     m->text = get_bytes(&r);
-    return frame_done(&r, WIRE_LOG, err);
+    if (type == WIRE_NOTE) {
+        m->fields = get_bytes(&r);
+    }
+    return frame_done(&r, type, err);
 }
 
 enum status wire_put_progress(struct buf *out, const struct wire_progress *m, struct error *err) {
@@ -314,4 +417,16 @@ enum status wire_get_progress(const struct wire_frame *f, struct wire_progress *
     frame_want(&r, m->fraction >= 0.0 && m->fraction <= 1.0);
     m->text = get_bytes(&r);
     return frame_done(&r, WIRE_PROGRESS, err);
+}
+
+enum status wire_put_full(struct buf *out, struct error *err) {
+    struct frame_writer w;
+    frame_begin(&w, out, WIRE_FULL);
+    return frame_end(&w, err);
+}
+
+enum status wire_get_full(const struct wire_frame *f, struct error *err) {
+    struct frame_reader r;
+    frame_open(&r, f, WIRE_FULL);
+    return frame_done(&r, WIRE_FULL, err);
 }

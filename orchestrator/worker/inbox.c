@@ -23,6 +23,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct job *first, **last = &first;
 static bool is_stopping;
+static uint16_t node_minor;
 
 /* ---- frames ---- */
 
@@ -62,6 +63,7 @@ enum status inbox_wait_hello(struct wire_hello *hello, struct error *err) {
     if (status != STATUS_OK) {
         free(bytes);
     }
+    node_minor = hello->minor;
     return status; /* the texts in `hello` are borrowed from the bytes, which stay */
 }
 
@@ -70,7 +72,7 @@ enum status inbox_wait_hello(struct wire_hello *hello, struct error *err) {
 static void take_run(const struct wire_frame *frame, char *bytes) {
     struct error err = ERROR_NONE;
     struct job *job = mem_alloc(sizeof *job);
-    if (wire_get_run(frame, &job->run, &err) != STATUS_OK) {
+    if (wire_get_run(frame, node_minor, &job->run, &err) != STATUS_OK) {
         channel_breach("the node sent %s", err.text);
     }
     job->frame = bytes;

@@ -194,7 +194,7 @@ void pool_give_waiting(struct pool *pool, struct worker *worker) {
     struct wire_run message;
     enum status code = wire_next_frame(run->frame.data, run->frame.length, &frame, &err);
     REQUIRE(code == STATUS_OK);
-    code = wire_get_run(&frame, &message, &err);
+    code = wire_get_run(&frame, WIRE_MINOR, &message, &err);
     REQUIRE(code == STATUS_OK);
     message.lease_end_ms = *pool->setup->lease_end_ms;
     code = worker_give(worker, run, &message, &err);

@@ -8,6 +8,7 @@
 
 #include <uv.h>
 
+#include "base/arena.h"
 #include "base/list.h"
 #include "base/map.h"
 #include "ports/workers.h"
@@ -34,7 +35,8 @@ struct pool_setup {
 struct pool {
     struct list link; /* in the node's pools */
     const struct pool_setup *setup;
-    struct pool_spec spec; /* its texts are ours */
+    struct pool_spec spec;
+    struct arena spec_texts;
     struct pool_events events;
     struct worker_setup worker_setup;
 

@@ -155,11 +155,7 @@ enum pool_state pool_state_of(const struct pool *pool, const char **reason) {
 /* ---- life ----------------------------------------------------------------------------------- */
 
 static void free_pool(struct pool *pool) {
-    free((char *)(uintptr_t)pool->spec.pipeline);
-    free((char *)(uintptr_t)pool->spec.stage);
-    free((char *)(uintptr_t)pool->spec.handler_file);
-    free((char *)(uintptr_t)pool->spec.handler_name);
-    free((char *)(uintptr_t)pool->spec.config);
+    arena_finish(&pool->spec_texts);
     free(pool->parked_reason);
     map_finish(&pool->runs);
     free(pool->slots);
@@ -210,8 +206,36 @@ static enum status check_spec(const struct pool_spec *spec, struct error *err) {
     buf_init(&frame, (size_t)WIRE_FRAME_MAX + WIRE_HEADER_BYTES);
     struct wire_hello hello = worker_hello(spec, 0);
     enum status code = wire_put_hello(&frame, &hello, err);
+    wire_hello_finish(&hello);
     buf_finish(&frame);
     return code;
+}
+
+static const char *const *copy_list(struct arena *arena, const char *const *list) {
+    int count = 0;
+    while (list != NULL && list[count] != NULL) {
+        count++;
+    }
+    if (list == NULL) {
+        return NULL;
+    }
+    const char **copy = arena_alloc(arena, ((size_t)count + 1) * sizeof(const char *));
+    for (int i = 0; i < count; i++) {
+        copy[i] = arena_copy_string(arena, list[i]);
+    }
+    return copy;
+}
+
+static void copy_texts(struct pool_spec *spec, struct arena *arena) {
+    spec->pipeline = arena_copy_string(arena, spec->pipeline);
+    spec->stage = arena_copy_string(arena, spec->stage);
+    spec->handler_file = arena_copy_string(arena, spec->handler_file);
+    spec->handler_name = arena_copy_string(arena, spec->handler_name);
+    spec->config = arena_copy_string(arena, spec->config);
+    spec->folder = arena_copy_string(arena, spec->folder);
+    spec->user = arena_copy_string(arena, spec->user);
+    spec->arguments = copy_list(arena, spec->arguments);
+    spec->env = copy_list(arena, spec->env);
 }
 
 enum status pool_open(const struct pool_setup *setup, struct list *pools,
@@ -225,11 +249,7 @@ enum status pool_open(const struct pool_setup *setup, struct list *pools,
     }
     struct pool *opened = mem_alloc(sizeof *opened);
     *opened = (struct pool){.setup = setup, .spec = checked, .events = *events};
-    opened->spec.pipeline = mem_copy_string(checked.pipeline);
-    opened->spec.stage = mem_copy_string(checked.stage);
-    opened->spec.handler_file = mem_copy_string(checked.handler_file);
-    opened->spec.handler_name = mem_copy_string(checked.handler_name);
-    opened->spec.config = mem_copy_string(checked.config);
+    copy_texts(&opened->spec, &opened->spec_texts);
     opened->slots = mem_alloc((size_t)checked.workers * sizeof(struct worker *));
     opened->worker_setup = (struct worker_setup){.loop = setup->loop,
                                                  .clock = setup->clock,

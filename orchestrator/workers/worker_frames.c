@@ -124,8 +124,31 @@ static enum pool_end end_of(enum wire_outcome outcome) {
         return POOL_RETRY;
     case WIRE_FAIL:
         return POOL_FAIL;
+    case WIRE_CRASH:
+        return POOL_CRASH;
+    case WIRE_LOST:
+        return POOL_LOST;
+    case WIRE_SPLIT:
+        return POOL_RETRY;
     }
     return POOL_FAIL;
+}
+
+/* The word that the worker said, as one of ours: it goes on into the table of failures. */
+static const char *kind_of(const struct wire_result *result) {
+    static const char *const crashes[] = {"crash", "memory", "no_answer", "protocol"};
+    if (result->outcome == WIRE_LOST) {
+        return "killed";
+    }
+    if (result->outcome != WIRE_CRASH) {
+        return "error";
+    }
+    for (size_t i = 0; i < sizeof crashes / sizeof crashes[0]; i++) {
+        if (result->kind.data != NULL && strcmp(result->kind.data, crashes[i]) == 0) {
+            return crashes[i];
+        }
+    }
+    return "crash";
 }
 
 static enum pool_flow flow_of(enum wire_flow flow) {
@@ -160,7 +183,7 @@ static void report(struct worker *worker, struct run *run, const struct wire_res
         outcome.target = text_of(result->target);
         outcome.delay_ms = result->delay_ms;
     } else {
-        outcome.kind = "error";
+        outcome.kind = kind_of(result);
         utf8_sanitize(&message, result->message.data, result->message.length, MESSAGE_MAX_BYTES);
         outcome.message = (struct pool_text){message.data, message.length};
         drain_output(worker);
@@ -266,6 +289,14 @@ static enum status progress(struct worker *worker, const struct wire_frame *fram
     return STATUS_OK;
 }
 
+static enum status full(struct worker *worker, const struct wire_frame *frame, struct error *err) {
+    enum status code = wire_get_full(frame, err);
+    if (code == STATUS_OK) {
+        worker->stop_wanted = true;
+    }
+    return code;
+}
+
 /* ---- the stream's events -------------------------------------------------------------------- */
 
 static enum status on_frame(void *context, const struct wire_frame *frame, struct error *err) {
@@ -278,9 +309,12 @@ static enum status on_frame(void *context, const struct wire_frame *frame, struc
     case WIRE_RESULT:
         return result(worker, frame, err);
     case WIRE_LOG:
+    case WIRE_NOTE:
         return log_line(worker, frame, err);
     case WIRE_PROGRESS:
         return progress(worker, frame, err);
+    case WIRE_FULL:
+        return full(worker, frame, err);
     case WIRE_HELLO:
     case WIRE_RUN:
     case WIRE_TELL:
@@ -346,10 +380,29 @@ const struct stream_events worker_channel_events = {
 };
 
 static struct wire_bytes bytes_of(const char *text) {
-    return (struct wire_bytes){.data = text, .length = (uint32_t)strlen(text)};
+    return (struct wire_bytes){.data = text, .length = text == NULL ? 0 : (uint32_t)strlen(text)};
+}
+
+static int count_arguments(const struct pool_spec *spec) {
+    int count = 0;
+    while (spec->arguments != NULL && spec->arguments[count] != NULL) {
+        count++;
+    }
+    return count;
 }
 
 struct wire_hello worker_hello(const struct pool_spec *spec, int64_t lease_end_ms) {
+    static const enum wire_engine engines[] = {[POOL_HANDLER] = WIRE_HANDLER,
+                                               [POOL_COMMAND] = WIRE_COMMAND,
+                                               [POOL_PROGRAM] = WIRE_PROGRAM};
+    static const enum wire_stdout forms[] = {[POOL_STDOUT_JSON] = WIRE_STDOUT_JSON,
+                                             [POOL_STDOUT_TEXT] = WIRE_STDOUT_TEXT,
+                                             [POOL_STDOUT_IGNORE] = WIRE_STDOUT_IGNORE};
+    int argument_count = count_arguments(spec);
+    struct wire_bytes *arguments = mem_alloc((size_t)argument_count * sizeof *arguments);
+    for (int i = 0; i < argument_count; i++) {
+        arguments[i] = bytes_of(spec->arguments[i]);
+    }
     return (struct wire_hello){
         .major = WIRE_MAJOR,
         .minor = WIRE_MINOR,
@@ -363,6 +416,15 @@ struct wire_hello worker_hello(const struct pool_spec *spec, int64_t lease_end_m
         .cpu_seconds = spec->limits.cpu_seconds,
         .file_size_bytes = spec->limits.file_size_bytes,
         .open_files = spec->limits.open_files,
+        .engine = engines[spec->engine],
+        .stdout_form = forms[spec->stdout_form],
+        .batch_size = (uint32_t)spec->batch_size,
+        .nice = spec->limits.nice,
+        .full_bytes = spec->recycle_bytes,
+        .folder = bytes_of(spec->folder),
+        .user = bytes_of(spec->user),
+        .argument_count = (uint32_t)argument_count,
+        .arguments = arguments,
     };
 }
 
@@ -371,5 +433,6 @@ void worker_send_hello(struct worker *worker) {
     struct wire_hello message = worker_hello(worker->setup->spec, worker->lease_told_ms);
     struct error err = ERROR_NONE;
     enum status put = wire_put_hello(stream_out(&worker->channel), &message, &err);
+    wire_hello_finish(&message);
     REQUIRE(put == STATUS_OK); /* the pool tried it when it was opened */
 }

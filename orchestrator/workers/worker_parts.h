@@ -41,6 +41,7 @@ static inline int64_t worker_now(const struct worker *worker) {
 
 /* worker_frames.c */
 extern const struct stream_events worker_channel_events; /* context to be set */
+/* Ownership: wire_hello_finish frees its arguments; the rest is borrowed from the spec. */
 struct wire_hello worker_hello(const struct pool_spec *spec, int64_t lease_end_ms);
 void worker_send_hello(struct worker *worker);
 

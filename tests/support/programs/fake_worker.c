@@ -511,7 +511,7 @@ static long split(char *word) {
 
 static void run_one(const struct wire_frame *frame) {
     struct wire_run run;
-    check(wire_get_run(frame, &run, NULL));
+    check(wire_get_run(frame, WIRE_MINOR, &run, NULL));
     char key[64] = "";
     if (run.key.length >= sizeof key) {
         die("a key that is too long");

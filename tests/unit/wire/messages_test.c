@@ -93,10 +93,92 @@ Test(wire_messages, hello, .fini = finish) {
     cr_assert_eq(m.open_files, INT64_MAX);
 }
 
+Test(wire_messages, hello_of_a_program, .fini = finish) {
+    struct wire_frame frame = sample_frame("hello, program");
+    struct wire_hello m;
+    cr_assert_eq(wire_get_hello(&frame, &m, NULL), STATUS_OK);
+    cr_assert_eq(m.engine, WIRE_PROGRAM);
+    cr_assert_eq(m.stdout_form, WIRE_STDOUT_TEXT);
+    cr_assert_eq(m.batch_size, 64);
+    cr_assert_eq(m.nice, -20);
+    cr_assert_eq(m.full_bytes, 1 << 30);
+    check_text(m.folder, "/srv/pipeline");
+    check_text(m.work, "/run/work/1");
+    check_text(m.user, "nobody");
+    cr_assert_eq(m.argument_count, 3);
+    check_text(m.arguments[0], "python3");
+    check_text(m.arguments[1], "embed.py");
+    check_text(m.arguments[2], "");
+    wire_hello_finish(&m);
+}
+
+Test(wire_messages, a_hello_of_an_older_node_has_a_handler, .fini = finish) {
+    buf_init(&out, 1024);
+    struct wire_hello old = {.major = WIRE_MAJOR, .minor = WIRE_MINOR_FLOW};
+    cr_assert_eq(wire_put_hello(&out, &old, NULL), STATUS_OK);
+    struct wire_frame frame;
+    cr_assert_eq(wire_next_frame(out.data, out.length, &frame, NULL), STATUS_OK);
+    struct wire_hello m;
+    cr_assert_eq(wire_get_hello(&frame, &m, NULL), STATUS_OK);
+    cr_assert_eq(m.engine, WIRE_HANDLER);
+    cr_assert_eq(m.argument_count, 0);
+    cr_assert_null(m.work.data);
+}
+
+/* What 1.2 added to a RUN takes 21 bytes when it says nothing: a node of 1.1 leaves it out. */
+Test(wire_messages, a_run_of_an_older_node_ends_earlier, .fini = finish) {
+    enum { ADDED = 4 + 1 + 8 + 4 + 4 };
+    buf_init(&out, 1024);
+    cr_assert_eq(wire_put_run(&out, &(struct wire_run){.run = 9, .progress = 0.5}, NULL), STATUS_OK);
+    struct wire_frame frame;
+    cr_assert_eq(wire_next_frame(out.data, out.length, &frame, NULL), STATUS_OK);
+    frame.body_length -= ADDED;
+    struct wire_run m;
+    cr_assert_eq(wire_get_run(&frame, WIRE_MINOR_FLOW, &m, NULL), STATUS_OK);
+    cr_assert_eq(m.run, 9);
+    cr_assert_eq(m.progress, 0.0);
+    cr_assert_eq(m.batch_left, 0);
+}
+
+Test(wire_messages, run_of_a_batch, .fini = finish) {
+    struct wire_frame frame = sample_frame("run, batch");
+    struct wire_run m;
+    cr_assert_eq(wire_get_run(&frame, WIRE_MINOR, &m, NULL), STATUS_OK);
+    check_text(m.inputs, "{\"a\":1}");
+    cr_assert(m.has_progress);
+    cr_assert_eq(m.progress, 0.4);
+    check_text(m.progress_text, "page 4 of 10");
+    cr_assert_eq(m.batch_left, WIRE_BATCH_MAX - 1);
+}
+
+Test(wire_messages, results_beyond_the_handler, .fini = finish) {
+    static const struct {
+        const char *sample;
+        enum wire_outcome outcome;
+        const char *kind;
+    } rows[] = {{"result, crashed", WIRE_CRASH, "crash"},
+                {"result, lost", WIRE_LOST, "killed"},
+                {"result, split", WIRE_SPLIT, NULL}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct wire_frame frame = sample_frame(rows[i].sample);
+        struct wire_result m;
+        cr_assert_eq(wire_get_result(&frame, &m, NULL), STATUS_OK);
+        cr_assert_eq(m.outcome, rows[i].outcome);
+        cr_assert_eq(m.flow, WIRE_GO_ON);
+        if (rows[i].kind == NULL) {
+            cr_assert_null(m.kind.data);
+        } else {
+            check_text(m.kind, rows[i].kind);
+        }
+        wire_result_finish(&m);
+        buf_finish(&out);
+    }
+}
+
 Test(wire_messages, run, .fini = finish) {
     struct wire_frame frame = sample_frame("run");
     struct wire_run m;
-    cr_assert_eq(wire_get_run(&frame, &m, NULL), STATUS_OK);
+    cr_assert_eq(wire_get_run(&frame, WIRE_MINOR, &m, NULL), STATUS_OK);
     cr_assert_eq(m.run, UINT64_MAX);
     cr_assert_eq(m.lease_end_ms, 123456789);
     cr_assert_eq(m.timeout_ms, 60000);
@@ -111,7 +193,7 @@ Test(wire_messages, run, .fini = finish) {
 Test(wire_messages, run_tells_absent_from_empty, .fini = finish) {
     struct wire_frame frame = sample_frame("run, absent texts");
     struct wire_run m;
-    cr_assert_eq(wire_get_run(&frame, &m, NULL), STATUS_OK);
+    cr_assert_eq(wire_get_run(&frame, WIRE_MINOR, &m, NULL), STATUS_OK);
     check_text(m.key, "");
     cr_assert_null(m.payload.data);
     cr_assert_null(m.input.data);
@@ -119,7 +201,7 @@ Test(wire_messages, run_tells_absent_from_empty, .fini = finish) {
     buf_finish(&out);
 
     frame = sample_frame("run, empty texts");
-    cr_assert_eq(wire_get_run(&frame, &m, NULL), STATUS_OK);
+    cr_assert_eq(wire_get_run(&frame, WIRE_MINOR, &m, NULL), STATUS_OK);
     check_text(m.payload, "");
     check_text(m.input, "");
 }
@@ -244,14 +326,14 @@ Test(wire_messages, another_major_version_is_refused_in_words, .fini = finish) {
     cr_assert_eq(wire_get_hello(&frame, &hello, &err), STATUS_PROTOCOL);
     cr_assert_eq(hello.major, 2);
     cr_assert_eq(hello.minor, 5);
-    cr_assert_str_eq(err.text, "the node speaks protocol 2.5, this program 1.1: both must come "
+    cr_assert_str_eq(err.text, "the node speaks protocol 2.5, this program 1.2: both must come "
                                "from the same release");
     frame.type = WIRE_READY;
     error_clear(&err);
     struct wire_ready ready;
     cr_assert_eq(wire_get_ready(&frame, &ready, &err), STATUS_PROTOCOL);
     cr_assert_eq(ready.major, 2);
-    cr_assert_str_eq(err.text, "the worker speaks protocol 2.5, this program 1.1: both must come "
+    cr_assert_str_eq(err.text, "the worker speaks protocol 2.5, this program 1.2: both must come "
                                "from the same release");
     buf_init(&out, 1);
 }
@@ -288,7 +370,7 @@ Test(wire_messages, negative_spans_and_limits_are_refused, .fini = finish) {
     cr_assert_eq(wire_put_run(&out, &(struct wire_run){.timeout_ms = -1}, NULL), STATUS_OK);
     struct wire_frame frame = only_frame();
     struct wire_run run;
-    cr_assert_eq(wire_get_run(&frame, &run, NULL), STATUS_PROTOCOL);
+    cr_assert_eq(wire_get_run(&frame, WIRE_MINOR, &run, NULL), STATUS_PROTOCOL);
     buf_clear(&out);
     cr_assert_eq(wire_put_result(&out, &(struct wire_result){.run_us = -1}, NULL), STATUS_OK);
     frame = only_frame();

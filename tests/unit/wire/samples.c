@@ -131,10 +131,70 @@ static enum status put_progress(struct buf *out, struct error *err) {
         err);
 }
 
+static enum status put_hello_program(struct buf *out, struct error *err) {
+    const struct wire_bytes arguments[] = {text_bytes("python3"), text_bytes("embed.py"), text_bytes("")};
+    return wire_put_hello(out,
+                          &(struct wire_hello){.major = WIRE_MAJOR,
+                                               .minor = WIRE_MINOR_ENGINES,
+                                               .engine = WIRE_PROGRAM,
+                                               .stdout_form = WIRE_STDOUT_TEXT,
+                                               .batch_size = 64,
+                                               .nice = -20,
+                                               .full_bytes = 1 << 30,
+                                               .folder = text_bytes("/srv/pipeline"),
+                                               .work = text_bytes("/run/work/1"),
+                                               .user = text_bytes("nobody"),
+                                               .argument_count = 3,
+                                               .arguments = arguments},
+                          err);
+}
+
+static enum status put_run_batch(struct buf *out, struct error *err) {
+    return wire_put_run(out,
+                        &(struct wire_run){.run = 9,
+                                           .key = text_bytes("k"),
+                                           .inputs = text_bytes("{\"a\":1}"),
+                                           .has_progress = true,
+                                           .progress = 0.4,
+                                           .progress_text = text_bytes("page 4 of 10"),
+                                           .batch_left = WIRE_BATCH_MAX - 1},
+                        err);
+}
+
+static enum status put_result_crashed(struct buf *out, struct error *err) {
+    return wire_put_result(out,
+                           &(struct wire_result){.run = 14,
+                                                 .outcome = WIRE_CRASH,
+                                                 .message = text_bytes("signal 11"),
+                                                 .kind = text_bytes("crash")},
+                           err);
+}
+
+static enum status put_result_lost(struct buf *out, struct error *err) {
+    return wire_put_result(out,
+                           &(struct wire_result){.run = 15,
+                                                 .outcome = WIRE_LOST,
+                                                 .message = text_bytes("signal 9"),
+                                                 .kind = text_bytes("killed")},
+                           err);
+}
+
+static enum status put_result_split(struct buf *out, struct error *err) {
+    return wire_put_result(
+        out, &(struct wire_result){.run = 16, .outcome = WIRE_SPLIT, .message = text_bytes("no")}, err);
+}
+
+static enum status put_log_fields(struct buf *out, struct error *err) {
+    return wire_put_log(
+        out, &(struct wire_log){.run = 3, .text = text_bytes("empty"), .fields = text_bytes("{\"page\":4}")}, err);
+}
+
 const struct sample samples[] = {
     {"hello", WIRE_HELLO, put_hello},
     {"hello, empty", WIRE_HELLO, put_hello_empty},
+    {"hello, program", WIRE_HELLO, put_hello_program},
     {"run", WIRE_RUN, put_run},
+    {"run, batch", WIRE_RUN, put_run_batch},
     {"run, absent texts", WIRE_RUN, put_run_absent},
     {"run, empty texts", WIRE_RUN, put_run_empty},
     {"tell superseded", WIRE_TELL, put_tell},
@@ -149,8 +209,13 @@ const struct sample samples[] = {
     {"result, routed", WIRE_RESULT, put_result_routed},
     {"result, finished", WIRE_RESULT, put_result_finished},
     {"result, snoozed", WIRE_RESULT, put_result_snoozed},
+    {"result, crashed", WIRE_RESULT, put_result_crashed},
+    {"result, lost", WIRE_RESULT, put_result_lost},
+    {"result, split", WIRE_RESULT, put_result_split},
     {"log", WIRE_LOG, put_log},
+    {"note", WIRE_NOTE, put_log_fields},
     {"progress", WIRE_PROGRESS, put_progress},
+    {"full", WIRE_FULL, wire_put_full},
 };
 const size_t sample_count = sizeof samples / sizeof samples[0];
 
@@ -162,6 +227,22 @@ const size_t sample_count = sizeof samples / sizeof samples[0];
             status = wire_put_##message(out, &m, err);                                             \
         }                                                                                          \
     } while (0)
+
+static enum status recode_hello(const struct wire_frame *frame, struct buf *out, struct error *err) {
+    struct wire_hello m;
+    enum status status = wire_get_hello(frame, &m, err);
+    if (status == STATUS_OK) {
+        status = wire_put_hello(out, &m, err);
+    }
+    wire_hello_finish(&m);
+    return status;
+}
+
+static enum status recode_run(const struct wire_frame *frame, struct buf *out, struct error *err) {
+    struct wire_run m;
+    enum status status = wire_get_run(frame, WIRE_MINOR, &m, err);
+    return status == STATUS_OK ? wire_put_run(out, &m, err) : status;
+}
 
 static enum status recode_result(const struct wire_frame *frame, struct buf *out,
                                  struct error *err) {
@@ -179,10 +260,10 @@ enum status recode(const struct wire_frame *frame, struct buf *out, struct error
     enum status status = STATUS_INTERNAL;
     switch (frame->type) {
     case WIRE_HELLO:
-        RECODE(hello);
+        status = recode_hello(frame, out, err);
         break;
     case WIRE_RUN:
-        RECODE(run);
+        status = recode_run(frame, out, err);
         break;
     case WIRE_TELL:
         RECODE(tell);
@@ -206,10 +287,17 @@ enum status recode(const struct wire_frame *frame, struct buf *out, struct error
         status = recode_result(frame, out, err);
         break;
     case WIRE_LOG:
+    case WIRE_NOTE:
         RECODE(log);
         break;
     case WIRE_PROGRESS:
         RECODE(progress);
+        break;
+    case WIRE_FULL:
+        status = wire_get_full(frame, err);
+        if (status == STATUS_OK) {
+            status = wire_put_full(out, err);
+        }
         break;
     }
     return status;
