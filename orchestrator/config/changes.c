@@ -66,6 +66,9 @@ static const char *number_text(struct arena *arena, const struct config_key *key
     case TYPE_PATH:
     case TYPE_TEXTS:
     case TYPE_LABELS:
+    case TYPE_NAMES:
+    case TYPE_VARIABLES:
+    case TYPE_ARGUMENTS:
     case TYPE_HANDLER:
     case TYPE_SQL:
     case TYPE_JSON:
@@ -105,6 +108,9 @@ static bool differs(struct arena *arena, const struct config_key *key, const voi
         return !same_text(*(const char *const *)a, *(const char *const *)b);
     case TYPE_TEXTS:
     case TYPE_LABELS:
+    case TYPE_NAMES:
+    case TYPE_VARIABLES:
+    case TYPE_ARGUMENTS:
         return !same_texts(*(const char *const *const *)a, *(const char *const *const *)b);
     case TYPE_HANDLER: {
         const struct stage_def *old = before, *new = now;
@@ -180,7 +186,7 @@ static void write_stage(const struct pipeline_def *before, const struct stage_de
     named.renamed_from = stage->renamed_from;
     char what[CONFIG_NAME_MAX + 16];
     snprintf(what, sizeof what, "stage '%s'", stage->name);
-    write_keys(LEVEL_STAGE | LEVEL_RETRY | LEVEL_LIMITS, &named, stage, what, out, start);
+    write_keys(LEVEL_STAGE | LEVEL_RETRY | LEVEL_LIMITS | LEVEL_BATCH | LEVEL_RECYCLE, &named, stage, what, out, start);
 }
 
 /* Whether the stages that both have come in another order. */

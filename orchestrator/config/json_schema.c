@@ -19,7 +19,7 @@ static const struct {
 } definitions[] = {
     {LEVEL_SOURCE, "source"}, {LEVEL_FILES, "files"}, {LEVEL_DEFAULTS, "defaults"},
     {LEVEL_STAGE, "stage"},   {LEVEL_RETRY, "retry"}, {LEVEL_LIMITS, "limits"},
-    {LEVEL_RETENTION, "retention"},
+    {LEVEL_RETENTION, "retention"}, {LEVEL_BATCH, "batch"}, {LEVEL_RECYCLE, "recycle"},
     {LEVEL_SCHEDULE, "schedule"}, {LEVEL_DO, "do"}, {LEVEL_SUBMIT, "submit"}, {LEVEL_RERUN, "rerun"},
 };
 
@@ -87,6 +87,11 @@ static json_t *text_or_list(const struct config_key *key) {
                           (json_int_t)key->high, "items", "type", "string", "minLength", 1));
 }
 
+static json_t *list_of(const struct config_key *key) {
+    return made(json_pack("{s:s, s:i, s:I, s:{s:s}}", "type", "array", "minItems", 1, "maxItems",
+                          (json_int_t)key->high, "items", "type", "string"));
+}
+
 static json_t *name_of(void) {
     return made(json_pack("{s:[{s:[s, s, s]}, {s:s, s:s}]}", "anyOf", "type", "number", "boolean",
                           "null", "type", "string", "pattern", NAME_PATTERN "|" VARIABLE_PATTERN));
@@ -114,8 +119,12 @@ static json_t *value_of(const struct config_key *key) {
         return backoff_of();
     case TYPE_TEXTS:
     case TYPE_LABELS:
+    case TYPE_NAMES:
+    case TYPE_VARIABLES:
     case TYPE_SQL:
         return text_or_list(key);
+    case TYPE_ARGUMENTS:
+        return list_of(key);
     case TYPE_HANDLER:
         return text_of(key, ".+\\.so:[A-Za-z_][A-Za-z0-9_]*");
     case TYPE_JSON:
@@ -176,7 +185,8 @@ static json_t *mapping_of(enum config_level level) {
     set(mapping, "required", required);
     if (level == LEVEL_STAGE) {
         set(mapping, "oneOf",
-            made(json_pack("[{s:[s]}, {s:[s]}]", "required", "handler", "required", "sql")));
+            made(json_pack("[{s:[s]}, {s:[s]}, {s:[s]}, {s:[s]}]", "required", "handler", "required",
+                           "command", "required", "worker", "required", "sql")));
     }
     if (level == LEVEL_SCHEDULE) {
         set(mapping, "oneOf",

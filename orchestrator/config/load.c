@@ -40,7 +40,7 @@ static void read_root(struct loader *loader, const struct tree_node *root) {
         }
         return;
     }
-    walk_fallbacks(loader, LEVEL_STAGE | LEVEL_RETRY | LEVEL_LIMITS, &loader->defaults);
+    walk_fallbacks(loader, LEVEL_STAGE | LEVEL_RETRY | LEVEL_LIMITS | LEVEL_BATCH | LEVEL_RECYCLE, &loader->defaults);
     walk_fallbacks(loader, LEVEL_FILES, &loader->def->source);
     walk_fallbacks(loader, LEVEL_PIPELINE, loader->def);
     walk_fallbacks(loader, LEVEL_RETENTION, &loader->def->retention);

@@ -22,7 +22,14 @@
 
 enum { CONFIG_NAME_MAX = 63, CONFIG_STAGES_MAX = 100, CONFIG_SCHEDULES_MAX = 100, CONFIG_WORKERS_MAX = 1000 };
 
-enum stage_kind { STAGE_HANDLER, STAGE_SQL };
+enum stage_kind {
+    STAGE_HANDLER, /* a function of a shared object */
+    STAGE_COMMAND, /* a program for each task */
+    STAGE_PROGRAM, /* `worker:`, a program that stays */
+    STAGE_SQL,
+};
+
+
 
 struct stage_retry {
     int attempts; /* runs at this stage before it is failed; 1 to 10000; default 5 */
@@ -39,6 +46,7 @@ struct stage_statement {
         SQL_INPUT,
         SQL_VERSION,
         SQL_UPDATED_AT,
+        SQL_INPUTS,
     } *params; /* params[i] is what $(i+1) gets */
 };
 
@@ -47,6 +55,16 @@ struct stage_def {
     int line, column; /* where it stands in the file */
     enum stage_kind kind;
     const char *handler_file, *handler_name; /* STAGE_HANDLER: as written, relative to the file's folder; NAME */
+    const char *const *arguments; /* STAGE_COMMAND, STAGE_PROGRAM: as written, NULL-terminated; else NULL */
+    const char *stdout_form;      /* STAGE_COMMAND: json (the default), text or ignore */
+    const char *const *inputs;    /* names of earlier stages whose outputs it reads, NULL-terminated; NULL: none */
+    const char *const *env;       /* NAME or NAME=VALUE, NULL-terminated; NULL: none */
+    const char *user;             /* whom its workers run as, or NULL */
+    int batch_size;               /* 0: no batches */
+    int64_t batch_wait_ms;        /* default 0.2 s */
+    int recycle_runs;             /* 0: never */
+    int64_t recycle_bytes;        /* 0: never */
+    int nice;                     /* of limits: 0 to 19 */
     int statement_count;                     /* STAGE_SQL */
     const struct stage_statement *statements;
     const char *role;     /* STAGE_SQL: `role:` to SET LOCAL ROLE, or NULL */
@@ -106,6 +124,7 @@ struct pipeline_def {
     const char *folder; /* absolute folder of the file: handlers are relative to it */
     const char *text;   /* the file's bytes, as stored with the revision */
     size_t text_length;
+    const char *on_update; /* of a task that runs meanwhile: restart (the default), finish or interrupt */
     int max_steps; /* transitions of a task in one version; default 1000 */
     int stage_count;
     const struct stage_def *stages;
@@ -140,7 +159,7 @@ void config_report_finish(struct config_report *report);
 /* The JSON Schema (draft 2020-12) of a pipeline file, printed from the same table the loader uses. */
 void config_print_schema(struct buf *out);
 
-/* Replaces :key, :payload, :input, :version, :updated_at by $1..$N (each with its cast; a name that repeats keeps its
+/* Replaces :key, :payload, :input, :inputs, :version, :updated_at by $1..$N (each with its cast; a name that repeats keeps its
  * number), leaving quoted text, comments, dollar quotes, :: and := alone. INVALID with err's line and column in `text`
  * for an unknown :name, $N, a second statement, no statement, and quotes that are not closed. Memory from `arena`. */
 enum status sql_bind_names(struct arena *arena, const char *text, struct stage_statement *out, struct error *err)

@@ -392,6 +392,9 @@ bool scalar_read(const struct config_key *key, const char *text, void *target, s
     case TYPE_PATH:
     case TYPE_TEXTS:
     case TYPE_LABELS:
+    case TYPE_NAMES:
+    case TYPE_VARIABLES:
+    case TYPE_ARGUMENTS:
     case TYPE_HANDLER:
     case TYPE_SQL:
     case TYPE_JSON:

@@ -23,6 +23,8 @@ const char *const config_backoff_names[3] = {
 };
 
 static const char *const overlap_words[] = {"skip", "queue", "allow", NULL};
+static const char *const stdout_words[] = {"json", "text", "ignore", NULL};
+static const char *const on_update_words[] = {"restart", "finish", "interrupt", NULL};
 static const char *const missed_words[] = {"skip", "once", "all", NULL};
 
 /* clang-format off */
@@ -38,6 +40,11 @@ const struct config_key config_keys[] = {
      FIELD(pipeline_def, max_steps), .low = 1, .high = 1000000,
      .description = "Stages that a task may pass in one version before it is failed: the end of "
                     "routes that go round in a circle. Not less than there are stages."},
+    {.name = "on_update", .levels = LEVEL_PIPELINE, .type = TYPE_WORD, .words = on_update_words,
+     .fallback = "restart", FIELD(pipeline_def, on_update),
+     .description = "What becomes of a task that is running when its document is updated: it "
+                    "restarts when the stage in hand ends, it finishes all stages first, or its run "
+                    "is interrupted."},
     {.name = "retention", .levels = LEVEL_PIPELINE, .type = TYPE_MAPPING,
      .inner = LEVEL_RETENTION,
      .description = "How long what is over is kept. Without it tasks are kept for good."},
@@ -88,9 +95,18 @@ const struct config_key config_keys[] = {
     {.name = "handler", .levels = LEVEL_STAGE, .type = TYPE_HANDLER, .only = USE_HANDLER,
      .description = "FILE.so:NAME, a handler made with PGSTAGE_HANDLER(NAME, ...). The file is "
                     "relative to the folder of this file."},
+    {.name = "command", .levels = LEVEL_STAGE, .type = TYPE_ARGUMENTS, .only = USE_COMMAND,
+     FIELD(stage_def, arguments), .low = 1, .high = 1000,
+     .description = "A program and its arguments, run once for each task: the task as JSON on "
+                    "standard input, the output on standard output. No shell is used; {key}, "
+                    "{payload.NAME} and others in arguments are replaced."},
+    {.name = "worker", .levels = LEVEL_STAGE, .type = TYPE_ARGUMENTS, .only = USE_PROGRAM,
+     FIELD(stage_def, arguments), .low = 1, .high = 1000,
+     .description = "A program and its arguments that stays, and takes one task after the other: "
+                    "JSON lines over standard input and output."},
     {.name = "sql", .levels = LEVEL_STAGE, .type = TYPE_SQL, .only = USE_SQL, .high = 100,
      .description = "A statement, or a list of them, run in one transaction. :key is text, "
-                    ":payload and :input are jsonb, :version is bigint, :updated_at is "
+                    ":payload, :input and :inputs are jsonb, :version is bigint, :updated_at is "
                     "timestamptz. Environment variables are not replaced here."},
     {.name = "workers", .levels = POLICY, .type = TYPE_INTEGER, .fallback = "1",
      FIELD(stage_def, workers), .low = 1, .high = CONFIG_WORKERS_MAX,
@@ -99,23 +115,46 @@ const struct config_key config_keys[] = {
      FIELD(stage_def, timeout_ms), .low = 1, .high = YEAR_MS, .none_allowed = true,
      .description = "How long one run may take; 'none' for no limit."},
     {.name = "grace", .levels = POLICY, .type = TYPE_DURATION, .fallback = "5s",
-     .only = USE_HANDLER, FIELD(stage_def, grace_ms), .low = 0, .high = HOUR_MS,
+     .only = USE_PROCESS, FIELD(stage_def, grace_ms), .low = 0, .high = HOUR_MS,
      .description = "How long a run that is to end may take to do so before it is killed; 0s "
                     "kills at once."},
     {.name = "retry", .levels = POLICY, .type = TYPE_MAPPING, .inner = LEVEL_RETRY,
      .description = "What follows a failed run."},
     {.name = "limits", .levels = POLICY, .type = TYPE_MAPPING, .inner = LEVEL_LIMITS,
-     .only = USE_HANDLER,
+     .only = USE_PROCESS,
      .description = "What a worker process may use."},
-    {.name = "with", .levels = LEVEL_STAGE, .type = TYPE_JSON, .only = USE_HANDLER,
+    {.name = "with", .levels = LEVEL_STAGE, .type = TYPE_JSON, .only = USE_PROCESS,
      .fallback = "{}", FIELD(stage_def, with_json),
      .description = "Settings for the handler, passed on as JSON: true, false, null and JSON "
                     "numbers are such when they stand without quotes, all else is text."},
+    {.name = "stdout", .levels = LEVEL_STAGE, .type = TYPE_WORD, .words = stdout_words,
+     .only = USE_COMMAND, .fallback = "json", FIELD(stage_def, stdout_form),
+     .description = "What the command's standard output is: its output as JSON; text, which becomes "
+                    "the output {\"text\": ...}; or nothing of interest."},
+    {.name = "inputs", .levels = LEVEL_STAGE, .type = TYPE_NAMES, FIELD(stage_def, inputs),
+     .low = 1, .high = CONFIG_STAGES_MAX,
+     .description = "Earlier stages, one or a list, whose outputs the stage reads by name. Without "
+                    "it a stage reads what the stage before it returned."},
+    {.name = "env", .levels = POLICY, .type = TYPE_VARIABLES, .only = USE_PROCESS,
+     FIELD(stage_def, env), .low = 1, .high = 100,
+     .description = "Environment variables for the worker, one or a list: NAME is taken from the "
+                    "node's environment, NAME=VALUE is set. Others are not passed on, but PATH, LANG, "
+                    "LC_*, TZ, HOME and TMPDIR."},
+    {.name = "user", .levels = POLICY, .type = TYPE_TEXT, .only = USE_PROCESS,
+     FIELD(stage_def, user), .high = 32,
+     .description = "The user of the operating system whom the workers run as. Only for a node that "
+                    "runs as root."},
+    {.name = "batch", .levels = LEVEL_STAGE, .type = TYPE_MAPPING, .inner = LEVEL_BATCH,
+     .only = USE_PROCESS,
+     .description = "Tasks are given to the handler several at a time."},
+    {.name = "recycle", .levels = POLICY, .type = TYPE_MAPPING, .inner = LEVEL_RECYCLE,
+     .only = USE_PROCESS,
+     .description = "When a worker process is replaced by a fresh one."},
     {.name = "role", .levels = LEVEL_STAGE, .type = TYPE_ROLE, .only = USE_SQL,
      FIELD(stage_def, role),
      .description = "The database role that the statements run as."},
     {.name = "after_commit", .levels = LEVEL_STAGE, .type = TYPE_BOOLEAN, .fallback = "false",
-     .only = USE_HANDLER, FIELD(stage_def, after_commit),
+     .only = USE_PROCESS, FIELD(stage_def, after_commit),
      .description = "Whether the stage starts only when its predecessor's result is committed. "
                     "For stages with effects outside the database."},
 
@@ -165,6 +204,22 @@ const struct config_key config_keys[] = {
     {.name = "open_files", .levels = LEVEL_LIMITS, .type = TYPE_INTEGER, .fallback = "none",
      FIELD(stage_def, open_files), .low = 16, .high = 1048576, .none_allowed = true,
      .description = "Files that a worker process may have open."},
+    {.name = "nice", .levels = LEVEL_LIMITS, .type = TYPE_INTEGER, .fallback = "none",
+     FIELD(stage_def, nice), .low = 1, .high = 19, .none_allowed = true,
+     .description = "How far worker processes stand back behind others that want the processor."},
+
+    {.name = "size", .levels = LEVEL_BATCH, .type = TYPE_INTEGER, .required = true,
+     FIELD(stage_def, batch_size), .low = 2, .high = 10000,
+     .description = "Tasks of a batch, at most."},
+    {.name = "wait", .levels = LEVEL_BATCH, .type = TYPE_DURATION, .fallback = "200ms",
+     FIELD(stage_def, batch_wait_ms), .low = 0, .high = HOUR_MS,
+     .description = "How long a batch that is not full waits for more tasks."},
+    {.name = "runs", .levels = LEVEL_RECYCLE, .type = TYPE_INTEGER, .fallback = "none",
+     FIELD(stage_def, recycle_runs), .low = 1, .high = 1000000000, .none_allowed = true,
+     .description = "After so many tasks."},
+    {.name = "memory", .levels = LEVEL_RECYCLE, .type = TYPE_SIZE, .fallback = "none",
+     FIELD(stage_def, recycle_bytes), .low = MEGABYTE, .high = 16 * TERABYTE, .none_allowed = true,
+     .description = "When it holds that much memory after a task."},
 
     {.name = "name", .levels = LEVEL_SCHEDULE, .type = TYPE_NAME, .required = true,
      FIELD(schedule_def, name),
@@ -223,7 +278,7 @@ const struct config_key config_keys[] = {
 /* clang-format on */
 
 const int config_key_count = sizeof config_keys / sizeof config_keys[0];
-_Static_assert(sizeof config_keys / sizeof config_keys[0] <= 64, "walk.c keeps a bit a row");
+_Static_assert(sizeof config_keys / sizeof config_keys[0] <= CONFIG_KEYS_MAX, "walk.c keeps a mark a row");
 
 const struct config_key *config_key_find(enum config_level level, const char *name) {
     for (int i = 0; i < config_key_count; i++) {
@@ -232,4 +287,9 @@ const struct config_key *config_key_find(enum config_level level, const char *na
         }
     }
     return NULL;
+}
+
+bool config_key_is_kind(const struct config_key *key) {
+    return (key->levels & LEVEL_STAGE) != 0 &&
+           (key->type == TYPE_HANDLER || key->type == TYPE_ARGUMENTS || key->type == TYPE_SQL);
 }

@@ -23,7 +23,9 @@ enum config_level {
     LEVEL_DO = 512,
     LEVEL_SUBMIT = 1024,
     LEVEL_RERUN = 2048,
-    LEVEL_ANY = 4095,
+    LEVEL_BATCH = 4096,
+    LEVEL_RECYCLE = 8192,
+    LEVEL_ANY = 16383,
 };
 
 /* What is written into `offset` of the level's struct is said behind each. */
@@ -40,6 +42,9 @@ enum config_type {
     TYPE_BACKOFF,  /* enum backoff_kind */
     TYPE_TEXTS,    /* const char *const *, NULL-terminated */
     TYPE_LABELS,   /* the same, each a label */
+    TYPE_NAMES,    /* the same, each the name of a stage */
+    TYPE_VARIABLES, /* the same, each NAME or NAME=VALUE */
+    TYPE_ARGUMENTS, /* the same; a program and its arguments, always a list */
     TYPE_HANDLER,  /* handler_file and handler_name of a stage */
     TYPE_SQL,      /* statements and statement_count of a stage */
     TYPE_JSON,     /* const char *, JSON text of a mapping */
@@ -51,7 +56,15 @@ enum config_type {
     TYPE_STAGES,   /* a list of mappings of level `inner` */
 };
 
-enum config_use { USE_ANY, USE_HANDLER, USE_SQL };
+/* Bits. */
+enum config_use {
+    USE_ANY = 0,
+    USE_HANDLER = 1,
+    USE_COMMAND = 2,
+    USE_PROGRAM = 4,
+    USE_SQL = 8,
+    USE_PROCESS = USE_HANDLER | USE_COMMAND | USE_PROGRAM,
+};
 
 struct config_key {
     const char *name;
@@ -63,11 +76,13 @@ struct config_key {
                                 RERUN), stage_def (all others) */
     int64_t low, high;       /* in what is stored */
     bool required, none_allowed;
-    enum config_use only; /* kind of stage that has a use for it */
+    unsigned only; /* bits of enum config_use: kinds of stage that have a use for it; USE_ANY: all */
     const char *const *words; /* TYPE_WORD; NULL-terminated */
     const char *fallback; /* as it would be written; NULL: none */
     const char *description;
 };
+
+enum { CONFIG_KEYS_MAX = 128 };
 
 /* Rows are in the order in which the schema lists them. */
 extern const struct config_key config_keys[];
@@ -75,6 +90,9 @@ extern const int config_key_count;
 
 /* NULL when the level has no such key. */
 const struct config_key *config_key_find(enum config_level level, const char *name);
+
+/* One of those that say what a stage is: exactly one of them must stand in it. */
+bool config_key_is_kind(const struct config_key *key);
 
 /* The words of TYPE_BACKOFF, indexed by enum backoff_kind. */
 extern const char *const config_backoff_names[3];

@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "config/suggest.h"
 
-enum { SQL_NAME_COUNT = SQL_UPDATED_AT + 1 };
+enum { SQL_NAME_COUNT = SQL_INPUTS + 1 };
 
 static const struct {
     const char *name, *type;
@@ -19,6 +19,7 @@ static const struct {
     [SQL_INPUT] = {"input", "jsonb"},
     [SQL_VERSION] = {"version", "bigint"},
     [SQL_UPDATED_AT] = {"updated_at", "timestamptz"},
+    [SQL_INPUTS] = {"inputs", "jsonb"},
 };
 
 struct binder {
@@ -173,7 +174,7 @@ static bool copy_dollar(struct binder *binder) {
         return copy_closed(binder, skip_dollar_quoted(binder->at, tag), "a dollar-quoted text");
     }
     if (is_digit(binder->at[1])) {
-        return refuse(binder, binder->at, "write :key, :payload, :input, :version or :updated_at",
+        return refuse(binder, binder->at, "write :key, :payload, :input, :inputs, :version or :updated_at",
                       "numbered parameters are not available here");
     }
     copy_until(binder, binder->at + 1);
@@ -191,8 +192,8 @@ static int param_number(struct binder *binder, enum sql_name name) {
 }
 
 static bool refuse_name(struct binder *binder, const char *word) {
-    const char *hint = "the names are :key, :payload, :input, :version and :updated_at; a slice "
-                       "wants a blank behind its ':'";
+    const char *hint = "the names are :key, :payload, :input, :inputs, :version and :updated_at; a "
+                       "slice wants a blank behind its ':'";
     int nearest = (int)strlen(word) / 3 + 1;
     for (int i = 0; i < SQL_NAME_COUNT; i++) {
         int distance = suggest_distance(word, sql_names[i].name);

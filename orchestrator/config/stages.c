@@ -4,37 +4,54 @@
 
 #include "config/loader.h"
 
-static const struct tree_node *kind_of(const struct tree_node *node, enum stage_kind *kind) {
-    const struct tree_node *handler = tree_get(node, "handler"), *sql = tree_get(node, "sql");
-    *kind = handler != NULL ? STAGE_HANDLER : STAGE_SQL;
-    return handler != NULL ? handler : sql;
-}
+static const struct {
+    const char *key;
+    enum stage_kind kind;
+    enum config_use use;
+} kinds[] = {
+    {"handler", STAGE_HANDLER, USE_HANDLER},
+    {"command", STAGE_COMMAND, USE_COMMAND},
+    {"worker", STAGE_PROGRAM, USE_PROGRAM},
+    {"sql", STAGE_SQL, USE_SQL},
+};
+enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };
 
 static bool is_before(struct position a, struct position b) {
     return a.line != b.line ? a.line < b.line : a.column < b.column;
 }
 
-static void check_kind(struct loader *loader, const struct tree_node *node,
-                       struct stage_def *stage) {
-    const struct tree_node *handler = tree_get(node, "handler"), *sql = tree_get(node, "sql");
-    if (kind_of(node, &stage->kind) == NULL) {
-        return; /* reported as missing */
-    }
-    if (handler != NULL && sql != NULL) {
-        struct position at =
-            is_before(handler->key->at, sql->key->at) ? sql->key->at : handler->key->at;
-        mistake_add(loader->mistakes, at, NULL,
-                    "a stage has one kind: either 'handler' or 'sql', not both");
-        return;
-    }
-    enum config_use kind = stage->kind == STAGE_HANDLER ? USE_HANDLER : USE_SQL;
+static void refuse_useless_keys(struct loader *loader, const struct tree_node *node, int kind) {
     for (const struct tree_node *child = node->first; child != NULL; child = child->next) {
         const struct config_key *key = config_key_find(LEVEL_STAGE, child->key->text);
-        if (key != NULL && key->only != USE_ANY && key->only != kind) {
+        if (key != NULL && key->only != USE_ANY && (key->only & kinds[kind].use) == 0) {
             mistake_add(loader->mistakes, child->key->at, NULL,
-                        "'%s' has no effect in a stage with '%s'", key->name,
-                        kind == USE_SQL ? "sql" : "handler");
+                        "'%s' has no effect in a stage with '%s'", key->name, kinds[kind].key);
         }
+    }
+}
+
+static void check_kind(struct loader *loader, const struct tree_node *node,
+                       struct stage_def *stage) {
+    int found = -1;
+    for (int i = 0; i < KIND_COUNT; i++) {
+        const struct tree_node *now = tree_get(node, kinds[i].key);
+        if (now == NULL) {
+            continue;
+        }
+        if (found >= 0) {
+            const struct tree_node *before = tree_get(node, kinds[found].key);
+            struct position at =
+                is_before(before->key->at, now->key->at) ? now->key->at : before->key->at;
+            mistake_add(loader->mistakes, at, NULL,
+                        "a stage has one kind: either '%s' or '%s', not both", kinds[found].key,
+                        kinds[i].key);
+            return;
+        }
+        found = i;
+    }
+    if (found >= 0) { /* that there is none is reported as missing */
+        stage->kind = kinds[found].kind;
+        refuse_useless_keys(loader, node, found);
     }
 }
 
@@ -92,6 +109,27 @@ static void check_renamed(struct loader *loader, const struct stage_def *stages,
     }
 }
 
+static bool is_earlier(const struct stage_def *stages, int number, const char *name) {
+    for (int i = 0; i < number; i++) {
+        if (stages[i].name != NULL && strcmp(stages[i].name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void check_inputs(struct loader *loader, const struct stage_def *stages,
+                         const struct tree_node *inputs, int number) {
+    const char *const *names = stages[number].inputs;
+    for (int i = 0; inputs != NULL && names != NULL && names[i] != NULL; i++) {
+        if (!is_earlier(stages, number, names[i])) {
+            mistake_add(loader->mistakes, inputs->at, "it reads what stages before it returned",
+                        "'inputs': %s is no earlier stage",
+                        mistake_quote(loader->scratch, names[i]));
+        }
+    }
+}
+
 void stages_read(struct loader *loader, const struct tree_node *list) {
     if (list->count == 0) {
         mistake_add(loader->mistakes, list->at, NULL, "'stages' must have at least one stage");
@@ -111,6 +149,7 @@ void stages_read(struct loader *loader, const struct tree_node *list) {
             olds[count] = tree_get(node, "renamed_from");
             read_stage(loader, node, count + 1, &stages[count]);
             check_unique(loader, stages, names, count);
+            check_inputs(loader, stages, tree_get(node, "inputs"), count);
             count++;
         } else if (node->kind != TREE_BROKEN) {
             mistake_add(loader->mistakes, node->at, "'- name: NAME' begins a stage",

@@ -118,6 +118,8 @@ static const struct {
     {LEVEL_RETRY, "in 'retry'"},
     {LEVEL_LIMITS, "in 'limits'"},
     {LEVEL_RETENTION, "in 'retention'"},
+    {LEVEL_BATCH, "in 'batch' of a stage"},
+    {LEVEL_RECYCLE, "in 'recycle'"},
     {LEVEL_SCHEDULE, "in a schedule"},
     {LEVEL_DO, "in 'do' of a schedule"},
     {LEVEL_SUBMIT, "in 'submit' of a schedule"},

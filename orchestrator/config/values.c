@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "config/loader.h"
+#include "config/scalar.h"
 #include "config/sql_names.h"
 
 enum { SYMBOL_MAX = 200 };
@@ -37,7 +38,7 @@ static const struct tree_node *next_entry(const struct tree_node *node,
 /* True when the entry is a text with something in it. */
 static bool is_text(struct loader *loader, const struct config_key *key, bool in_list,
                     const struct tree_node *entry) {
-    if (entry->kind == TREE_TEXT && entry->length > 0) {
+    if (entry->kind == TREE_TEXT && (entry->length > 0 || key->type == TYPE_ARGUMENTS)) {
         return true;
     }
     if (entry->kind != TREE_BROKEN) {
@@ -48,8 +49,40 @@ static bool is_text(struct loader *loader, const struct config_key *key, bool in
     return false;
 }
 
+/* NAME, or NAME=VALUE. */
+static bool is_variable(const char *text) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+    size_t length = strspn(text, letters);
+    return length > 0 && !(text[0] >= '0' && text[0] <= '9') &&
+           (text[length] == '\0' || text[length] == '=');
+}
+
+/* Why the text is not what the key wants; NULL when it is. `hint` is set with it. */
+static const char *refuse_entry(const struct config_key *key, const char *text, const char **hint) {
+    if (key->type == TYPE_LABELS && !config_is_label(text)) {
+        *hint = "letters, digits, '_', '-', '.' and '=', at most 63";
+        return "a label";
+    }
+    if (key->type == TYPE_NAMES && !scalar_is_name(text)) {
+        *hint = NULL;
+        return "the name of a stage";
+    }
+    if (key->type == TYPE_VARIABLES && !is_variable(text)) {
+        *hint = "NAME passes a variable of the node on, NAME=VALUE sets one";
+        return "NAME or NAME=VALUE";
+    }
+    return NULL;
+}
+
 void values_read_texts(struct loader *loader, const struct config_key *key,
                        const struct tree_node *node, void *target) {
+    if (key->type == TYPE_ARGUMENTS && node->kind != TREE_LIST && node->kind != TREE_BROKEN) {
+        bool is_number = node->kind == TREE_TEXT && node->text[0] >= '0' && node->text[0] <= '9';
+        mistake_add(loader->mistakes, node->at,
+                    is_number ? "did you mean 'workers'?" : "no shell splits it: [python3, embed.py]",
+                    "'%s' must be a list: the program, then its arguments", key->name);
+        return;
+    }
     int room = count_entries(loader, key, node, "a text"), count = 0;
     if (room == 0) {
         return;
@@ -60,9 +93,10 @@ void values_read_texts(struct loader *loader, const struct config_key *key,
          entry = next_entry(node, entry)) {
         const char *text =
             is_text(loader, key, entry != node, entry) ? expand_environment(loader, entry) : NULL;
-        if (text != NULL && key->type == TYPE_LABELS && !config_is_label(text)) {
-            mistake_add(loader->mistakes, entry->at, "letters, digits, '_', '-', '.' and '=', at most 63",
-                        "an entry of '%s' must be a label, not %s", key->name, mistake_quote(loader->scratch, text));
+        const char *hint, *wanted = text == NULL ? NULL : refuse_entry(key, text, &hint);
+        if (wanted != NULL) {
+            mistake_add(loader->mistakes, entry->at, hint, "an entry of '%s' must be %s, not %s",
+                        key->name, wanted, mistake_quote(loader->scratch, text));
         } else if (text != NULL) {
             texts[count++] = text;
         }

@@ -72,6 +72,8 @@ static void *target_of(struct loader *loader, enum config_level level, void *tar
     case LEVEL_DO:
     case LEVEL_SUBMIT:
     case LEVEL_RERUN:
+    case LEVEL_BATCH:
+    case LEVEL_RECYCLE:
     case LEVEL_ANY:
         break;
     }
@@ -111,7 +113,8 @@ static bool has_kind(struct loader *loader, const struct config_key *key,
                      const struct tree_node *node) {
     enum tree_kind wanted = TREE_TEXT;
     const char *name = "one value";
-    if (key->type == TYPE_TEXTS || key->type == TYPE_LABELS || key->type == TYPE_SQL || key->type == TYPE_JSON ||
+    if (key->type == TYPE_TEXTS || key->type == TYPE_LABELS || key->type == TYPE_NAMES ||
+        key->type == TYPE_VARIABLES || key->type == TYPE_ARGUMENTS || key->type == TYPE_SQL || key->type == TYPE_JSON ||
         key->type == TYPE_DO) {
         return true;
     } else if (key->type == TYPE_MAPPING) {
@@ -158,6 +161,9 @@ static void read_value(struct loader *loader, const struct config_key *key,
         break;
     case TYPE_TEXTS:
     case TYPE_LABELS:
+    case TYPE_NAMES:
+    case TYPE_VARIABLES:
+    case TYPE_ARGUMENTS:
         values_read_texts(loader, key, node, target);
         break;
     case TYPE_HANDLER:
@@ -186,53 +192,65 @@ static void read_value(struct loader *loader, const struct config_key *key,
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-static uint64_t bit_of(const struct config_key *key) {
-    return key == NULL ? 0 : UINT64_C(1) << (key - config_keys);
+/* Which rows of the table a mapping has named. */
+struct given {
+    bool keys[CONFIG_KEYS_MAX];
+};
+
+static void note_given(struct given *given, const struct config_key *key) {
+    if (key != NULL) {
+        given->keys[key - config_keys] = true;
+    }
 }
 
-/* Returns the bit of the key that was probably meant, so that it is not reported as missing too. */
-static uint64_t refuse_key(struct loader *loader, enum config_level level,
-                           const struct tree_node *node, const char *where) {
+/* What was probably meant counts as given, so that it is not reported as missing too. */
+static void refuse_key(struct loader *loader, enum config_level level, const struct tree_node *node,
+                       const char *where, struct given *given) {
     const char *word = node->key->text;
     if (mistakes_are_enough(loader->mistakes)) {
         mistake_add(loader->mistakes, node->key->at, NULL, "unknown key");
-        return 0;
+        return;
     }
     mistake_add(loader->mistakes, node->key->at, suggest_hint(loader->scratch, level, word),
                 "unknown key %s%s%s", mistake_quote(loader->scratch, word),
                 where[0] == '\0' ? "" : " in ", where);
-    return bit_of(suggest_key(level, word));
+    note_given(given, suggest_key(level, word));
 }
 
 /* A stage without a kind is told by stages.c; here it only matters what was meant. */
 static void refuse_missing(struct loader *loader, enum config_level level,
-                           const struct tree_node *node, uint64_t given, const char *where) {
+                           const struct tree_node *node, const struct given *given,
+                           const char *where) {
     for (int i = 0; i < config_key_count; i++) {
         const struct config_key *key = &config_keys[i];
-        if ((key->levels & level) != 0 && key->required && (given & bit_of(key)) == 0) {
+        if ((key->levels & level) != 0 && key->required && !given->keys[i]) {
             mistake_add(loader->mistakes, node->at, NULL, "'%s' is missing%s%s", key->name,
                         where[0] == '\0' ? "" : " in ", where);
         }
     }
-    const uint64_t kinds = bit_of(config_key_find(LEVEL_STAGE, "handler")) |
-                           bit_of(config_key_find(LEVEL_STAGE, "sql"));
-    if (level == LEVEL_STAGE && (given & kinds) == 0) {
-        mistake_add(loader->mistakes, node->at, "'handler: FILE.so:NAME', or 'sql: STATEMENT'",
-                    "%s has neither 'handler' nor 'sql'", where);
+    bool has_kind = false;
+    for (int i = 0; i < config_key_count; i++) {
+        has_kind = has_kind || (given->keys[i] && config_key_is_kind(&config_keys[i]));
+    }
+    if (level == LEVEL_STAGE && !has_kind) {
+        mistake_add(loader->mistakes, node->at,
+                    "'handler: FILE.so:NAME', 'command: [PROGRAM, ...]', 'worker: [PROGRAM, ...]' or "
+                    "'sql: STATEMENT'",
+                    "%s has no 'handler', 'command', 'worker' or 'sql'", where);
     }
 }
 
 void walk_mapping(struct loader *loader, enum config_level level, const struct tree_node *node,
                   void *target, const char *where) {
-    uint64_t given = 0;
+    struct given given = {0};
     for (const struct tree_node *child = node->first; child != NULL; child = child->next) {
         const struct config_key *key = config_key_find(level, child->key->text);
         if (key == NULL) {
-            given |= refuse_key(loader, level, child, where);
+            refuse_key(loader, level, child, where, &given);
         } else {
-            given |= bit_of(key);
+            note_given(&given, key);
             read_value(loader, key, child, target, where);
         }
     }
-    refuse_missing(loader, level, node, given, where);
+    refuse_missing(loader, level, node, &given, where);
 }

@@ -1,5 +1,7 @@
 #include "node/specs.h"
 
+#include <string.h>
+
 #include "base/require.h"
 
 static enum sched_value value_of(enum sql_name name) {
@@ -14,6 +16,8 @@ static enum sched_value value_of(enum sql_name name) {
         return SCHED_VERSION;
     case SQL_UPDATED_AT:
         return SCHED_UPDATED_AT;
+    case SQL_INPUTS:
+        return SCHED_INPUTS;
     }
     REQUIRE(false);
     return SCHED_KEY;
@@ -30,6 +34,52 @@ static const struct sched_statement *statements_of(struct arena *arena, const st
         statements[i] = (struct sched_statement){from->text, from->param_count, params};
     }
     return statements;
+}
+
+static enum pool_engine engine_of(enum stage_kind kind) {
+    return kind == STAGE_COMMAND ? POOL_COMMAND : kind == STAGE_PROGRAM ? POOL_PROGRAM : POOL_HANDLER;
+}
+
+static enum pool_stdout form_of(const char *word) {
+    return strcmp(word, "text") == 0     ? POOL_STDOUT_TEXT
+           : strcmp(word, "ignore") == 0 ? POOL_STDOUT_IGNORE
+                                         : POOL_STDOUT_JSON;
+}
+
+static const char *handler_file_of(struct arena *arena, const struct pipeline_def *pipeline, const struct stage_def *def) {
+    if (def->kind != STAGE_HANDLER) {
+        return "";
+    }
+    return def->handler_file[0] == '/' ? def->handler_file
+                                       : arena_format(arena, "%s/%s", pipeline->folder, def->handler_file);
+}
+
+static struct pool_spec pool_of(struct arena *arena, const struct pipeline_def *pipeline, const struct stage_def *def) {
+    return (struct pool_spec){
+        .pipeline = pipeline->name,
+        .stage = def->name,
+        .engine = engine_of(def->kind),
+        .handler_file = handler_file_of(arena, pipeline, def),
+        .handler_name = def->kind == STAGE_HANDLER ? def->handler_name : "",
+        .arguments = def->arguments,
+        .stdout_form = form_of(def->stdout_form),
+        .config = def->with_json,
+        .folder = pipeline->folder,
+        .workers = def->workers,
+        .timeout_ms = def->timeout_ms,
+        .grace_ms = def->grace_ms,
+        .limits = {.address_space_bytes = def->memory_bytes,
+                   .cpu_seconds = def->cpu_seconds,
+                   .file_size_bytes = def->file_size_bytes,
+                   .open_files = def->open_files,
+                   .nice = def->nice},
+        .env = def->env,
+        .user = def->user,
+        .batch_size = def->batch_size,
+        .batch_wait_ms = def->batch_wait_ms,
+        .recycle_runs = def->recycle_runs,
+        .recycle_bytes = def->recycle_bytes,
+    };
 }
 
 static struct sched_stage stage_of(struct arena *arena, const struct node_pipeline *from, int position) {
@@ -55,22 +105,7 @@ static struct sched_stage stage_of(struct arena *arena, const struct node_pipeli
         stage.statements = statements_of(arena, def);
         return stage;
     }
-    stage.pool = (struct pool_spec){
-        .pipeline = pipeline->name,
-        .stage = def->name,
-        .handler_file = def->handler_file[0] == '/'
-                            ? def->handler_file
-                            : arena_format(arena, "%s/%s", pipeline->folder, def->handler_file),
-        .handler_name = def->handler_name,
-        .config = def->with_json,
-        .workers = def->workers,
-        .timeout_ms = def->timeout_ms,
-        .grace_ms = def->grace_ms,
-        .limits = {.address_space_bytes = def->memory_bytes,
-                   .cpu_seconds = def->cpu_seconds,
-                   .file_size_bytes = def->file_size_bytes,
-                   .open_files = def->open_files},
-    };
+    stage.pool = pool_of(arena, pipeline, def);
     return stage;
 }
 

@@ -31,6 +31,7 @@ static bool start_one(struct scheduler *s, struct held *h) {
         .key = {h->key, strlen(h->key)},
         .payload = text_of(h->payload),
         .input = text_of(h->input),
+        .inputs = text_of(h->inputs),
     };
     struct error err = ERROR_NONE;
     enum status status = s->workers->start(h->stage->pool, &task, &err);

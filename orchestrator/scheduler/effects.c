@@ -31,6 +31,8 @@ static struct store_param value_of(struct arena *arena, const struct held *h, en
     }
     case SCHED_UPDATED_AT:
         return (struct store_param){h->updated_at, strlen(h->updated_at)};
+    case SCHED_INPUTS:
+        return h->inputs == NULL ? (struct store_param){0} : (struct store_param){h->inputs->data, h->inputs->length};
     }
     REQUIRE(false);
     return (struct store_param){0};

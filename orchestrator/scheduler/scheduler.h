@@ -18,7 +18,7 @@ struct scheduler; /* opaque */
 
 enum sched_kind { SCHED_HANDLER, SCHED_SQL };
 
-enum sched_value { SCHED_KEY, SCHED_PAYLOAD, SCHED_INPUT, SCHED_VERSION, SCHED_UPDATED_AT };
+enum sched_value { SCHED_KEY, SCHED_PAYLOAD, SCHED_INPUT, SCHED_VERSION, SCHED_UPDATED_AT, SCHED_INPUTS };
 
 struct sched_statement {
     const char *text;

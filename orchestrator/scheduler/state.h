@@ -58,7 +58,7 @@ struct held {
     struct stage *stage; /* the stage in hand */
     uint64_t run;        /* while RUNNING */
     char *key, *updated_at;
-    struct shared_text *payload, *input; /* NULL: absent */
+    struct shared_text *payload, *input, *inputs; /* NULL: absent */
     int attempt, crashes, rescues, superseded_before;
 
     int step;           /* of the first transition that the store has not yet accepted */

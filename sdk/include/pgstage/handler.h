@@ -72,6 +72,12 @@ struct pgstage_handler {
     pgstage_result (*init)(pgstage_worker *worker, void **state);
     /* Optional: once, when the worker ends in order (not when it is killed). */
     void (*fini)(void *state);
+    /* Optional, for a stage with `batch:`; a handler with it may do without `run`. Runs `count` tasks at once, from 1 to the
+     * stage's batch size. results[i], PGSTAGE_OK to begin with, is what becomes of tasks[i], as if `run` had returned it
+     * (`results[i] = pgstage_fail(tasks[i], "...")`), and counts when PGSTAGE_OK is returned. Anything else says that the
+     * batch failed and that it is not known which task is to blame; so do a crash and a time-out: it is run again in two
+     * halves, and so on until the task that is to blame stands alone. Since 0.2. */
+    pgstage_result (*run_batch)(pgstage_task *const *tasks, size_t count, pgstage_result *results, void *state);
 };
 
 #ifdef __cplusplus
@@ -106,6 +112,17 @@ PGSTAGE_API const json_t *pgstage_payload_json(pgstage_task *task);
 PGSTAGE_API const char *pgstage_input(const pgstage_task *task, size_t *length);
 PGSTAGE_API const json_t *pgstage_input_json(pgstage_task *task);
 
+/* What other stages returned in this version: those that the stage's `inputs:` names, as one JSON object, by name; "{}" when
+ * it names none. A stage that returned nothing, or did not run, is null. Since 0.2. */
+PGSTAGE_API const char *pgstage_inputs(const pgstage_task *task, size_t *length);
+PGSTAGE_API const json_t *pgstage_inputs_json(pgstage_task *task);
+/* One of them; NULL when `inputs:` does not name that stage. Since 0.2. */
+PGSTAGE_API const json_t *pgstage_input_of(pgstage_task *task, const char *stage);
+
+/* How far the last run of this stage in this version came, when it failed, was killed or snoozed: what it reported with
+ * pgstage_progress. False, with nothing set, when it reported nothing. `fraction` and `text` may be NULL. Since 0.2. */
+PGSTAGE_API bool pgstage_last_progress(const pgstage_task *task, double *fraction, const char **text);
+
 /* ---- what goes on while it runs --------------------------------------------------------------------------------- */
 
 /* Somebody cancelled the task, or the worker was told to end (a stop, a time-out): what this run returns will not count.
@@ -136,7 +153,12 @@ PGSTAGE_API int pgstage_sql(pgstage_task *task, const char *sql, int parameter_c
 /* One line in the node's log, with pipeline, stage and worker. */
 PGSTAGE_API void pgstage_log(pgstage_task *task, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* How far this run has come, in the node's log at level debug. 0.0 <= fraction <= 1.0. */
+/* The same with fields of its own: takes `fields`, a JSON object whose values are texts, numbers, true, false or null.
+ * `pgstage_log_with(task, json_pack("{s:i}", "page", n), "the page is empty");` Since 0.2. */
+PGSTAGE_API void pgstage_log_with(pgstage_task *task, json_t *fields, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* How far this run has come: `pgstage show` says it, and the next run of the stage can read it (pgstage_last_progress) when
+ * this one fails. Kept once a second at most. 0.0 <= fraction <= 1.0. */
 PGSTAGE_API void pgstage_progress(pgstage_task *task, double fraction, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -152,6 +174,9 @@ PGSTAGE_API pgstage_result pgstage_retry(pgstage_task *task, const char *format,
 
 /* The stage's `with:` block as a JSON object; empty when there is none. Borrowed until fini. */
 PGSTAGE_API const json_t *pgstage_worker_config(pgstage_worker *worker);
+/* The folder of the pipeline file, absolute: what `with:` names relative to it is found there. The process's current
+ * directory is a folder of its own. Borrowed until fini. Since 0.2. */
+PGSTAGE_API const char *pgstage_worker_folder(const pgstage_worker *worker);
 PGSTAGE_API pgstage_result pgstage_worker_fail(pgstage_worker *worker, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

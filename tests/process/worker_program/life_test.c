@@ -323,7 +323,7 @@ Test(worker_life, another_major_version_is_refused_in_words) {
     hello.major = WIRE_MAJOR + 1;
     rig_start(&rig);
     rig_say_hello(&rig, &hello);
-    rig_want_refused(&rig, "the node speaks protocol 2.1, this program 1.2: both must come from "
+    rig_want_refused(&rig, "the node speaks protocol 2.2, this program 1.2: both must come from "
                            "the same release");
 }
 

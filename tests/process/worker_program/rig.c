@@ -385,6 +385,7 @@ struct wire_hello rig_hello(const char *file, const char *handler) {
 }
 
 void rig_say_hello(struct rig *rig, const struct wire_hello *hello) {
+    rig->minor = hello->minor;
     SEND(wire_put_hello(&out, hello, NULL));
 }
 
@@ -396,7 +397,19 @@ void rig_open(struct rig *rig, const char *handler) {
 }
 
 void rig_send_run(struct rig *rig, const struct wire_run *run) {
-    SEND(wire_put_run(&out, run, NULL));
+    enum { ADDED_BY_1_2 = 21 }; /* bytes at the end of a RUN that says nothing of it */
+    struct buf out;
+    buf_init(&out, WIRE_FRAME_MAX + WIRE_HEADER_BYTES);
+    cr_assert_eq(wire_put_run(&out, run, NULL), STATUS_OK);
+    if (rig->minor < WIRE_MINOR_ENGINES) {
+        out.length -= ADDED_BY_1_2;
+        uint32_t body = (uint32_t)(out.length - WIRE_HEADER_BYTES);
+        for (int i = 0; i < 4; i++) {
+            out.data[i] = (char)(unsigned char)(body >> (8 * i));
+        }
+    }
+    rig_send(rig, &out);
+    buf_finish(&out);
 }
 
 void rig_run(struct rig *rig, uint64_t run, const char *payload) {

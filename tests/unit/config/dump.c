@@ -8,7 +8,7 @@
 
 static const char *const sql_words[] = {
     [SQL_KEY] = "key",         [SQL_PAYLOAD] = "payload",       [SQL_INPUT] = "input",
-    [SQL_VERSION] = "version", [SQL_UPDATED_AT] = "updated_at",
+    [SQL_VERSION] = "version", [SQL_UPDATED_AT] = "updated_at", [SQL_INPUTS] = "inputs",
 };
 
 static void dump_source(struct buf *out, const struct pipeline_def *def) {
@@ -31,6 +31,38 @@ static void dump_statement(struct buf *out, const struct stage_statement *statem
     buf_append_format(out, "\n%s\n", statement->text);
 }
 
+static void dump_list(struct buf *out, const char *name, const char *const *list) {
+    for (int i = 0; list != NULL && list[i] != NULL; i++) {
+        buf_append_format(out, "  %s=%s\n", name, list[i]);
+    }
+}
+
+/* What was not there from the beginning is printed where it is not as by default. */
+static void dump_process(struct buf *out, const struct stage_def *stage) {
+    if (stage->kind == STAGE_COMMAND || stage->kind == STAGE_PROGRAM) {
+        buf_append_format(out, "  %s stdout=%s\n  with=%s\n",
+                          stage->kind == STAGE_COMMAND ? "command" : "worker", stage->stdout_form,
+                          stage->with_json);
+    }
+    dump_list(out, "argument", stage->arguments);
+    dump_list(out, "inputs", stage->inputs);
+    dump_list(out, "env", stage->env);
+    if (stage->user != NULL) {
+        buf_append_format(out, "  user=%s\n", stage->user);
+    }
+    if (stage->batch_size != 0) {
+        buf_append_format(out, "  batch size=%d wait_ms=%lld\n", stage->batch_size,
+                          (long long)stage->batch_wait_ms);
+    }
+    if (stage->recycle_runs != 0 || stage->recycle_bytes != 0) {
+        buf_append_format(out, "  recycle runs=%d memory=%lld\n", stage->recycle_runs,
+                          (long long)stage->recycle_bytes);
+    }
+    if (stage->nice != 0) {
+        buf_append_format(out, "  nice=%d\n", stage->nice);
+    }
+}
+
 static void dump_stage(struct buf *out, const struct stage_def *stage) {
     const struct backoff *backoff = &stage->retry.backoff;
     buf_append_format(out, "stage %s line=%d column=%d\n", stage->name, stage->line, stage->column);
@@ -48,6 +80,7 @@ static void dump_stage(struct buf *out, const struct stage_def *stage) {
         buf_append_format(out, "  handler file=%s name=%s\n  with=%s\n", stage->handler_file,
                           stage->handler_name, stage->with_json);
     }
+    dump_process(out, stage);
     if (stage->max_running != 0 || stage->share_percent != 0) {
         buf_append_format(out, "  max_running=%d share=%d\n", stage->max_running,
                           stage->share_percent);
@@ -70,6 +103,9 @@ void dump_pipeline(struct buf *out, const struct pipeline_def *def) {
     buf_append_format(out, "pipeline %s\n", def->name);
     if (def->max_steps != 1000) {
         buf_append_format(out, "max_steps=%d\n", def->max_steps);
+    }
+    if (strcmp(def->on_update, "restart") != 0) {
+        buf_append_format(out, "on_update=%s\n", def->on_update);
     }
     if (def->source.present) {
         dump_source(out, def);

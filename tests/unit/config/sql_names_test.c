@@ -91,13 +91,13 @@ static const struct binding bindings[] = {
      "line 1, column 13: there is no value ':keys' (did you mean ':key'?)", NULL},
     {"select :updated",
      "line 1, column 8: there is no value ':updated' (the names are :key, "
-     ":payload, :input, :version and :updated_at; a slice wants a blank "
+     ":payload, :input, :inputs, :version and :updated_at; a slice wants a blank "
      "behind its ':')",
      NULL},
     {"select :key1", "line 1, column 8: there is no value ':key1' (did you mean ':key'?)", NULL},
     {"select $1",
      "line 1, column 8: numbered parameters are not available here (write :key, "
-     ":payload, :input, :version or :updated_at)",
+     ":payload, :input, :inputs, :version or :updated_at)",
      NULL},
     {"select :'key'",
      "line 1, column 8: a name behind ':' must not be quoted (write :key, "
