@@ -80,7 +80,9 @@ static void take_run(const struct wire_frame *frame, char *bytes) {
     pthread_mutex_lock(&lock);
     *last = job;
     last = &job->next;
-    pthread_cond_signal(&changed);
+    if (job->run.batch_left == 0) { /* nobody waits for less than a whole batch */
+        pthread_cond_signal(&changed);
+    }
     pthread_mutex_unlock(&lock);
 }
 
@@ -165,10 +167,32 @@ void inbox_start(void) {
 
 /* ---- the main thread ---- */
 
-struct job *inbox_next(void) {
+/* How many of the jobs that are here belong to the batch that the first one begins. Only in a batch can one of them be
+ * missing. */
+static size_t count_batch(bool *whole) {
+    size_t count = 0;
+    for (const struct job *job = first; job != NULL; job = job->next) {
+        if (count > 0 && job->run.batch_left + count != first->run.batch_left) {
+            channel_breach("the node sent a batch that is not counted down to 0");
+        }
+        count++;
+        if (job->run.batch_left == 0) {
+            *whole = true;
+            return count;
+        }
+    }
+    *whole = false;
+    return count;
+}
+
+struct job *inbox_next(size_t *count) {
+    bool whole;
     pthread_mutex_lock(&lock);
-    while (first == NULL && !is_stopping) {
+    while ((*count = count_batch(&whole), !whole) && !is_stopping) {
         pthread_cond_wait(&changed, &lock);
+    }
+    if (!whole && *count > 0) {
+        channel_breach("the node sent STOP in the middle of a batch");
     }
     struct job *job = first;
     pthread_mutex_unlock(&lock);

@@ -24,12 +24,12 @@ enum status inbox_wait_hello(struct wire_hello *hello, struct error *err) MUST_C
 
 void inbox_start(void);
 
-/* The first job that is not done; waits for one. NULL: the node said STOP, and all before it is
- * done. */
-struct job *inbox_next(void);
+/* The first job that is not done, and the others of its batch behind it, `count` in all; waits for them. NULL: the node said
+ * STOP, and all before it is done. */
+struct job *inbox_next(size_t *count);
 /* Whether another job waits behind this one. */
 bool inbox_has_more(const struct job *job);
-/* Ownership: frees the job that inbox_next gave. */
+/* Ownership: frees the job that is the first. */
 void inbox_done(struct job *job);
 
 #endif

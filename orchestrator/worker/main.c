@@ -1,4 +1,4 @@
-/* main.c - pgstage-worker: runs one stage's handler, one task at a time, for the node that started
+/* main.c - pgstage-worker: runs one stage's tasks, one or a batch at a time, for the node that started
  * it.
  *
  * Descriptors: 0 /dev/null, 1 and 2 pipes to the node, 3 frames to and from the node
@@ -15,7 +15,6 @@
 #include "worker/inbox.h"
 #include "worker/lifeline.h"
 #include "worker/limits.h"
-#include "worker/plugin.h"
 #include "worker/runner.h"
 
 enum { EXIT_USAGE = 2, EXIT_REFUSED = 3, FIRST_FOREIGN_FD = 5 };
@@ -48,13 +47,11 @@ static enum status start(struct error *err) {
         channel_breach("the node sent %s", err->text);
     }
     lifeline_set_lease_end(hello.lease_end_ms);
-    limits_apply(&hello);
-    inbox_start();
-    struct pgstage_handler handler;
-    if (plugin_load(hello.handler_file.data, hello.handler_name.data, &handler, err) != STATUS_OK) {
-        return err->code;
+    if (hello.engine == WIRE_HANDLER) { /* a program gets its limits when it is started */
+        limits_apply(&hello);
     }
-    return runner_start(&hello, &handler, err);
+    inbox_start();
+    return runner_start(&hello, err);
 }
 
 int main(int argc, char **argv) {

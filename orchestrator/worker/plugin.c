@@ -78,10 +78,6 @@ static enum status check_handler(const struct pgstage_handler *found, const char
                          "handler '%s' of %s is not a registration (PGSTAGE_HANDLER makes one)",
                          name, file);
     }
-    if (found->run == NULL) {
-        return error_set(err, STATUS_INVALID, "handler '%s' of %s has no .run function", name,
-                         file);
-    }
     return STATUS_OK;
 }
 
@@ -103,5 +99,9 @@ enum status plugin_load(const char *file, const char *name, struct pgstage_handl
     size_t size = found->struct_size < sizeof *handler ? found->struct_size : sizeof *handler;
     *handler = (struct pgstage_handler){0};
     memcpy(handler, found, size);
+    if (handler->run == NULL && handler->run_batch == NULL) {
+        return error_set(err, STATUS_INVALID, "handler '%s' of %s has neither a .run nor a .run_batch function", name,
+                         file);
+    }
     return STATUS_OK;
 }

@@ -1,18 +1,24 @@
-/* runner.h - one handler's life in this process: init, runs, fini. Thread rule: the main thread. */
+/* runner.h - a worker's life in this process: start, runs, stop. Thread rule: the main thread, but for what says any. */
 #ifndef WORKER_RUNNER_H
 #define WORKER_RUNNER_H
 
+#include <stdbool.h>
+
 #include "base/error.h"
-#include "pgstage/handler.h"
 #include "wire/messages.h"
 
-/* Calls the handler's init. INVALID: it failed, with the sentence for the node in `err`. */
-enum status runner_start(const struct wire_hello *hello, const struct pgstage_handler *handler,
-                         struct error *err) MUST_CHECK;
+/* Starts the engine that the node asked for. INVALID, NOT_FOUND: it cannot be, with the sentence for the node in `err`. */
+enum status runner_start(const struct wire_hello *hello, struct error *err) MUST_CHECK;
 
-/* Runs what the node sends, until it says STOP; then fini. */
+/* Runs what the node sends, until it says STOP or the engine is over; then stops the engine. */
 void runner_run(void);
 
+/* Whether another job waits behind those that run now. */
+bool runner_has_more(void);
+
+/* Of a process that ends, from any thread: nothing is sent when another one is in the middle of a frame. */
 void runner_send_refused(const char *reason);
+/* Answers each run that is under way: all but one of them because of the others. */
+void runner_fail_from_exit(const char *text);
 
 #endif

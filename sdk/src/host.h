@@ -58,6 +58,7 @@ struct pgstage_host_flow {
 };
 
 /* What the handler left, after it returned. The message is never absent or empty. */
+#define PGSTAGE_HOST_NO_REASON "the handler gave no reason"
 PGSTAGE_API struct pgstage_host_text pgstage_host_output(const pgstage_task *task);
 PGSTAGE_API const struct pgstage_host_statement *pgstage_host_statements(const pgstage_task *task,
                                                                          size_t *count);

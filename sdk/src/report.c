@@ -55,7 +55,7 @@ int task_refuse(pgstage_task *task, int code, const char *format, ...) {
 }
 
 static const char *first_of(const char *first, const char *second) {
-    static const char none[] = "the handler gave no reason";
+    static const char none[] = PGSTAGE_HOST_NO_REASON;
     return first[0] != '\0' ? first : second[0] != '\0' ? second : none;
 }
 

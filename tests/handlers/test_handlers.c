@@ -267,3 +267,104 @@ static pgstage_result surroundings(pgstage_task *task, void *state) {
                   first_line_of("ls /proc/self/fd | tr '\\n' ' '")));
 }
 PGSTAGE_HANDLER(surroundings, .run = surroundings);
+
+/* ---- batches ---- */
+
+static const char *what_to_do(pgstage_task *task) {
+    const char *what = json_string_value(json_object_get(pgstage_payload_json(task), "do"));
+    return what == NULL ? "" : what;
+}
+
+/* What one task of a batch does, as its payload says. */
+static pgstage_result batch_item(pgstage_task *task, size_t count) {
+    const char *what = what_to_do(task);
+    if (strcmp(what, "fail") == 0) {
+        return pgstage_fail(task, "%s is bad", pgstage_key(task));
+    }
+    if (strcmp(what, "retry") == 0) {
+        return pgstage_retry(task, "%s is not there yet", pgstage_key(task));
+    }
+    if (strcmp(what, "route") == 0) {
+        return pgstage_route(task, "review");
+    }
+    if (strcmp(what, "sql") == 0 && pgstage_sql(task, "select 1", 0, NULL) != 0) {
+        return PGSTAGE_FAIL;
+    }
+    pgstage_log(task, "log of %s", pgstage_key(task));
+    pgstage_progress(task, 0.5, "half of %s", pgstage_key(task));
+    return pgstage_output(task, json_pack("{s:s, s:i}", "key", pgstage_key(task), "count", (int)count));
+}
+
+/* Ends the batch as a whole when a task says so. */
+static pgstage_result batch(pgstage_task *const *tasks, size_t count, pgstage_result *results, void *state) {
+    (void)state;
+    for (size_t i = 0; i < count; i++) {
+        const char *what = what_to_do(tasks[i]);
+        if (strcmp(what, "fail_all") == 0) {
+            return pgstage_fail(tasks[i], "the table is gone");
+        }
+        if (strcmp(what, "retry_all") == 0) {
+            return PGSTAGE_RETRY;
+        }
+        if (strcmp(what, "exit") == 0) {
+            exit(3);
+        }
+        if (strcmp(what, "return_9") == 0) {
+            return (pgstage_result)9;
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        results[i] = batch_item(tasks[i], count);
+    }
+    return PGSTAGE_OK;
+}
+PGSTAGE_HANDLER(batch, .run_batch = batch);
+
+/* Waits until the second of its tasks is cancelled and the third superseded; the others must be neither. */
+static pgstage_result batch_signs(pgstage_task *const *tasks, size_t count, pgstage_result *results, void *state) {
+    (void)state;
+    const struct timespec step = {.tv_nsec = 1000000};
+    if (count != 3) {
+        return pgstage_fail(tasks[0], "%zu tasks", count);
+    }
+    pgstage_log(tasks[0], "begun");
+    while (!pgstage_cancelled(tasks[1]) || !pgstage_superseded(tasks[2])) {
+        nanosleep(&step, NULL);
+    }
+    for (size_t i = 0; i < count; i++) {
+        results[i] = pgstage_output(
+            tasks[i], json_pack("[b,b,b]", pgstage_cancelled(tasks[i]), pgstage_superseded(tasks[i]),
+                                pgstage_remaining_ms(tasks[i]) == INT64_MAX));
+    }
+    return PGSTAGE_OK;
+}
+PGSTAGE_HANDLER(batch_signs, .run_batch = batch_signs);
+
+/* Both ways: which one was taken is its output. */
+static pgstage_result either_one(pgstage_task *task, void *state) {
+    (void)state;
+    return pgstage_output(task, json_string("run"));
+}
+
+static pgstage_result either_batch(pgstage_task *const *tasks, size_t count, pgstage_result *results, void *state) {
+    (void)state;
+    for (size_t i = 0; i < count; i++) {
+        results[i] = pgstage_output(tasks[i], json_string("run_batch"));
+    }
+    return PGSTAGE_OK;
+}
+PGSTAGE_HANDLER(either, .run = either_one, .run_batch = either_batch);
+
+/* {"mb": N}: keeps that much memory. */
+static pgstage_result grow(pgstage_task *task, void *state) {
+    (void)state;
+    size_t bytes = (size_t)payload_number(task, "mb", 1) << 20;
+    static char *kept;
+    kept = realloc(kept, bytes);
+    if (kept == NULL) {
+        return pgstage_fail(task, "no memory");
+    }
+    memset(kept, 1, bytes);
+    return PGSTAGE_OK;
+}
+PGSTAGE_HANDLER(grow, .run = grow);

@@ -71,7 +71,7 @@ Test(worker_plugin, says_why_a_registration_cannot_be_used) {
                  " was built for handler ABI 2, newer than this pgstage, which knows 1: update "
                  "pgstage or build it against its header");
     want_refused(ABI_HANDLERS, "no_run",
-                 "handler 'no_run' of " ABI_HANDLERS " has no .run function");
+                 "handler 'no_run' of " ABI_HANDLERS " has neither a .run nor a .run_batch function");
     static const char *const none[] = {"no_abi", "too_small", "absurd_size"};
     for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
         char reason[1024];
