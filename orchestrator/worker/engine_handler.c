@@ -79,7 +79,7 @@ static enum status start_handler(const struct wire_hello *hello, struct error *e
     on_exit(on_exit_called, NULL);
     char reason[256];
     struct pgstage_host_text config = {hello->config.data, hello->config.length};
-    engine.worker = pgstage_host_worker_create(config, reason, sizeof reason);
+    engine.worker = pgstage_host_worker_create(config, hello->folder.data, reason, sizeof reason);
     if (engine.worker == NULL) {
         return error_set(err, STATUS_INVALID, "%s", reason);
     }

@@ -61,9 +61,12 @@ void runner_send_refused(const char *reason) {
 
 /* ---- what a task may ask and say while it runs ---- */
 
-static void on_log(void *context, const char *text, size_t length) {
+static void on_log(void *context, const char *text, size_t length, const char *fields, size_t fields_length) {
     struct current *current = context;
     struct wire_log log = {.run = current->job->run.run, .text = {text, (uint32_t)length}};
+    if (runner.hello.minor >= WIRE_MINOR_ENGINES) {
+        log.fields = (struct wire_bytes){fields, (uint32_t)fields_length};
+    }
     if (wire_put_log(&runner.out, &log, NULL) == STATUS_OK) {
         send_out();
     }
@@ -111,8 +114,12 @@ static pgstage_task *create_task(struct current *current) {
                                    .key = run->key.data,
                                    .payload = {run->payload.data, run->payload.length},
                                    .input = {run->input.data, run->input.length},
+                                   .inputs = {run->inputs.data, run->inputs.length},
                                    .version = run->version,
-                                   .attempt = run->attempt},
+                                   .attempt = run->attempt,
+                                   .has_progress = run->has_progress,
+                                   .progress = run->progress,
+                                   .progress_text = {run->progress_text.data, run->progress_text.length}},
         &(struct pgstage_host_ops){.log = on_log,
                                    .progress = on_progress,
                                    .cancelled = on_cancelled,

@@ -15,7 +15,7 @@ void output_init(struct output *output, const struct output_source *source) {
 }
 
 void output_log(struct log_limit *limit, int64_t now_ms, const char *event, const char *fields,
-                const char *text, size_t length) {
+                const char *text, size_t length, const char *more) {
     if (!log_is_on(LOG_INFO) || !log_limit_allows(limit, OUTPUT_LINES_PER_MINUTE, now_ms)) {
         return;
     }
@@ -29,7 +29,7 @@ void output_log(struct log_limit *limit, int64_t now_ms, const char *event, cons
         line[i] = text[i] != '\0' ? text[i] : '?'; /* log_text escapes all else */
     }
     line[kept] = '\0';
-    log_event(LOG_INFO, event, "%s text=%s", fields, log_text(line));
+    log_event(LOG_INFO, event, "%s text=%s%s", fields, log_text(line), more);
 }
 
 static void keep(struct output *output, const char *bytes, size_t length) {
@@ -47,7 +47,7 @@ static void end_line(struct output *output, enum output_stream stream, int64_t n
     snprintf(fields, sizeof fields, "pipeline=%.200s stage=%.200s worker=%d stream=%s",
              source->pipeline, source->stage, source->worker,
              stream == OUTPUT_STDERR ? "stderr" : "stdout");
-    output_log(source->limit, now_ms, "worker.output", fields, line->text, line->length);
+    output_log(source->limit, now_ms, "worker.output", fields, line->text, line->length, "");
     keep(output, line->text, line->length);
     line->length = 0;
 }

@@ -60,8 +60,9 @@ void output_tail(const struct output *output, struct buf *out);
 void output_last_line(const struct output *output, struct buf *out);
 
 /* One line of foreign text into the log, at most `limit`'s share; what was left out is told with
- * the next one. `fields` is as for log_event, without the text. */
+ * the next one. `fields` is as for log_event, without the text; `more` ("" or " key=value") stands
+ * behind the text. */
 void output_log(struct log_limit *limit, int64_t now_ms, const char *event, const char *fields,
-                const char *text, size_t length);
+                const char *text, size_t length, const char *more);
 
 #endif

@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "base/require.h"
 #include "base/utf8.h"
+#include "workers/note.h"
 #include "workers/worker_parts.h"
 
 enum {
@@ -20,6 +21,7 @@ enum {
     PROGRESS_TEXT_MAX_BYTES = 512,
     REFUSED_TEXT_MAX_BYTES = 400,
     DRAIN_MAX_BYTES = 1024 * 1024,
+    NOTE_MAX_BYTES = 4096,
 };
 
 /* ---- READY, REFUSED ------------------------------------------------------------------------- */
@@ -265,8 +267,14 @@ static enum status log_line(struct worker *worker, const struct wire_frame *fram
     snprintf(fields, sizeof fields, "pipeline=%.200s stage=%.200s worker=%d run=%" PRIu64,
              worker->setup->spec->pipeline, worker->setup->spec->stage, worker->number,
              message.run);
+    struct buf more;
+    buf_init(&more, NOTE_MAX_BYTES);
+    if (message.fields.data != NULL) {
+        note_put_fields(&more, message.fields.data, message.fields.length);
+    }
     output_log(worker->setup->log_limit, worker_now(worker), "task.log", fields, message.text.data,
-               message.text.length);
+               message.text.length, more.data);
+    buf_finish(&more);
     return STATUS_OK;
 }
 

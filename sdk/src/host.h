@@ -10,6 +10,9 @@
 
 #include "pgstage/handler.h"
 
+/* Units: bytes. */
+enum { PGSTAGE_HOST_FIELDS_MAX = 8192 };
+
 /* `data` NULL: absent. A NUL follows data[length - 1]. */
 struct pgstage_host_text {
     const char *data;
@@ -19,13 +22,18 @@ struct pgstage_host_text {
 struct pgstage_host_run {
     const char *pipeline, *stage, *key;
     struct pgstage_host_text payload, input; /* JSON texts; absent: null */
+    struct pgstage_host_text inputs;         /* of a JSON object; absent: {} */
     int64_t version;
     int attempt;
+    bool has_progress; /* of an earlier run of the stage in this version */
+    double progress;
+    struct pgstage_host_text progress_text; /* absent: "" */
 };
 
 /* None may be NULL. Texts are cut to a sane length, at a character's border if they are UTF-8. */
 struct pgstage_host_ops {
-    void (*log)(void *context, const char *text, size_t length);
+    /* `fields`: the text of a JSON object, at most PGSTAGE_HOST_FIELDS_MAX bytes; NULL when the line has none. */
+    void (*log)(void *context, const char *text, size_t length, const char *fields, size_t fields_length);
     void (*progress)(void *context, double fraction, const char *text, size_t length);
     bool (*cancelled)(void *context);
     bool (*superseded)(void *context);
@@ -65,9 +73,9 @@ PGSTAGE_API const struct pgstage_host_statement *pgstage_host_statements(const p
 PGSTAGE_API struct pgstage_host_flow pgstage_host_flow(const pgstage_task *task);
 PGSTAGE_API struct pgstage_host_text pgstage_host_message(const pgstage_task *task);
 
-/* `config` is the text of a JSON object. NULL: it is none, or out of memory; `reason` (at least 256
- * bytes) says so. */
-PGSTAGE_API pgstage_worker *pgstage_host_worker_create(struct pgstage_host_text config,
+/* `config` is the text of a JSON object; `folder` is that of the pipeline file, NULL where it is not known: the current
+ * one. NULL: `config` is no such text, or out of memory; `reason` (at least 256 bytes) says so. */
+PGSTAGE_API pgstage_worker *pgstage_host_worker_create(struct pgstage_host_text config, const char *folder,
                                                        char *reason, size_t reason_size);
 PGSTAGE_API void pgstage_host_worker_destroy(pgstage_worker *worker);
 PGSTAGE_API const char *pgstage_host_worker_message(const pgstage_worker *worker); /* never empty */

@@ -1,5 +1,5 @@
-/* report.c - words of a handler: log lines, progress, and why it failed. Nothing here asks for
- * memory. */
+/* report.c - words of a handler: log lines, progress, and why it failed. Nothing here asks for memory, but jansson may where
+ * it writes the fields of a line: without any, the line is logged without them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,15 +15,41 @@
         va_end(args);                                                                              \
     } while (0)
 
-void pgstage_log(pgstage_task *task, const char *format, ...) {
-    char text[LOG_LINE_SIZE];
-    FORMAT(text);
+/* `fields` NULL: none. */
+static void log_line(pgstage_task *task, char *text, const char *fields, size_t fields_length) {
     size_t length = strlen(text);
     while (length > 0 && text[length - 1] == '\n') {
         length--;
     }
     text[length] = '\0';
-    task->ops.log(task->ops.context, text, length);
+    task->ops.log(task->ops.context, text, length, fields, fields_length);
+}
+
+void pgstage_log(pgstage_task *task, const char *format, ...) {
+    char text[LOG_LINE_SIZE];
+    FORMAT(text);
+    log_line(task, text, NULL, 0);
+}
+
+/* The length of what was written; 0: there is nothing to write, or it cannot be written. */
+static size_t write_fields(const json_t *fields, char *out, size_t size) {
+    if (json_object_size(fields) == 0) {
+        return 0;
+    }
+    size_t length = json_dumpb(fields, out, size - 1, JSON_COMPACT);
+    if (length >= size) {
+        length = (size_t)snprintf(out, size, "{\"fields_too_long\":%zu}", length);
+    }
+    out[length] = '\0';
+    return length;
+}
+
+void pgstage_log_with(pgstage_task *task, json_t *fields, const char *format, ...) {
+    char text[LOG_LINE_SIZE], written[PGSTAGE_HOST_FIELDS_MAX + 1];
+    FORMAT(text);
+    size_t length = write_fields(fields, written, sizeof written);
+    json_decref(fields);
+    log_line(task, text, length > 0 ? written : NULL, length);
 }
 
 void pgstage_progress(pgstage_task *task, double fraction, const char *format, ...) {

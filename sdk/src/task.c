@@ -7,8 +7,8 @@
 #include "memory.h"
 #include "text.h"
 
-static struct pgstage_host_text or_null(struct pgstage_host_text text) {
-    return text.data != NULL ? text : (struct pgstage_host_text){"null", 4};
+static struct pgstage_host_text text_or(struct pgstage_host_text text, const char *absent) {
+    return text.data != NULL ? text : (struct pgstage_host_text){absent, strlen(absent)};
 }
 
 pgstage_task *pgstage_host_task_create(const struct pgstage_host_run *run,
@@ -22,8 +22,10 @@ pgstage_task *pgstage_host_task_create(const struct pgstage_host_run *run,
     memset(task, 0, offsetof(struct pgstage_task, refusal));
     task->refusal[0] = task->message[0] = '\0';
     task->run = *run;
-    task->run.payload = or_null(run->payload);
-    task->run.input = or_null(run->input);
+    task->run.payload = text_or(run->payload, "null");
+    task->run.input = text_or(run->input, "null");
+    task->run.inputs = text_or(run->inputs, "{}");
+    task->run.progress_text = text_or(run->progress_text, "");
     task->ops = *ops;
     return task;
 }
@@ -40,6 +42,7 @@ void pgstage_host_task_destroy(pgstage_task *task) {
     sdk_release((void *)task->output.data);
     json_decref(task->payload_json);
     json_decref(task->input_json);
+    json_decref(task->inputs_json);
     sdk_release(task);
 }
 
@@ -96,6 +99,31 @@ const char *pgstage_input(const pgstage_task *task, size_t *length) {
 
 const json_t *pgstage_input_json(pgstage_task *task) {
     return give_json(task, task->run.input, "input", &task->input_json);
+}
+
+const char *pgstage_inputs(const pgstage_task *task, size_t *length) {
+    return give_text(task->run.inputs, length);
+}
+
+const json_t *pgstage_inputs_json(pgstage_task *task) {
+    return give_json(task, task->run.inputs, "inputs", &task->inputs_json);
+}
+
+const json_t *pgstage_input_of(pgstage_task *task, const char *stage) {
+    return json_object_get(pgstage_inputs_json(task), stage);
+}
+
+bool pgstage_last_progress(const pgstage_task *task, double *fraction, const char **text) {
+    if (!task->run.has_progress) {
+        return false;
+    }
+    if (fraction != NULL) {
+        *fraction = task->run.progress;
+    }
+    if (text != NULL) {
+        *text = task->run.progress_text.data;
+    }
+    return true;
 }
 
 bool pgstage_cancelled(const pgstage_task *task) {

@@ -10,7 +10,7 @@ enum { MESSAGE_SIZE = 8192, LOG_LINE_SIZE = 8192, PROGRESS_TEXT_SIZE = 1024, REF
 struct pgstage_task {
     struct pgstage_host_run run;
     struct pgstage_host_ops ops;
-    json_t *payload_json, *input_json; /* NULL: not asked for yet */
+    json_t *payload_json, *input_json, *inputs_json; /* NULL: not asked for yet */
     struct pgstage_host_text output;   /* data is ours */
     struct pgstage_host_statement *statements;
     size_t statement_count, statement_capacity;
@@ -24,6 +24,7 @@ struct pgstage_task {
 
 struct pgstage_worker {
     json_t *config;
+    const char *folder;
     char message[MESSAGE_SIZE];
 };
 

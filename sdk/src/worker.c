@@ -3,8 +3,8 @@
 #include "memory.h"
 #include "task.h"
 
-pgstage_worker *pgstage_host_worker_create(struct pgstage_host_text config, char *reason,
-                                           size_t reason_size) {
+pgstage_worker *pgstage_host_worker_create(struct pgstage_host_text config, const char *folder,
+                                           char *reason, size_t reason_size) {
     json_error_t error;
     json_t *object = json_loadb(config.data, config.length, 0, &error);
     if (!json_is_object(object)) {
@@ -20,6 +20,7 @@ pgstage_worker *pgstage_host_worker_create(struct pgstage_host_text config, char
         return NULL;
     }
     worker->config = object;
+    worker->folder = folder != NULL ? folder : ".";
     worker->message[0] = '\0';
     return worker;
 }
@@ -33,4 +34,8 @@ void pgstage_host_worker_destroy(pgstage_worker *worker) {
 
 const json_t *pgstage_worker_config(pgstage_worker *worker) {
     return worker->config;
+}
+
+const char *pgstage_worker_folder(const pgstage_worker *worker) {
+    return worker->folder;
 }

@@ -17,10 +17,12 @@ TestSuite(db_storable, .timeout = 300);
 static struct db_sync *db;
 static pgstage_task *task;
 
-static void never_log(void *context, const char *text, size_t length) {
+static void never_log(void *context, const char *text, size_t length, const char *fields, size_t fields_length) {
     (void)context;
     (void)text;
     (void)length;
+    (void)fields;
+    (void)fields_length;
 }
 
 static void open_both(void) {

@@ -419,7 +419,14 @@ static void run_progress(const struct wire_run *run, long argument) {
     check(wire_put_progress(out, &half, NULL));
     check(wire_put_progress(out, &all, NULL));
     check(wire_put_progress(out, &foreign, NULL));
+    const struct wire_log note = {
+        .run = run->run,
+        .text = text("with fields"),
+        .fields = text("{\"page\": 3, \"why\": \"a \\\"b\\\"\\nlevel=x\", \"a =\\n\": true, \"run\": null, \"l\": [1]}")};
+    const struct wire_log strange = {.run = run->run, .text = text("strange"), .fields = text("{\"a\": 1e999}\n")};
     check(wire_put_log(out, &line, NULL));
+    check(wire_put_log(out, &note, NULL));
+    check(wire_put_log(out, &strange, NULL));
     send_buf(out);
     answer_text(run, "true");
 }

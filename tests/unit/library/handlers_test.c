@@ -30,10 +30,12 @@ static void remove_folder(void) {
 
 TestSuite(library_handlers, .init = make_folder, .fini = remove_folder, .timeout = 60);
 
-static void ignore_log(void *context, const char *text, size_t length) {
+static void ignore_log(void *context, const char *text, size_t length, const char *fields, size_t fields_length) {
     (void)context;
     (void)text;
     (void)length;
+    (void)fields;
+    (void)fields_length;
 }
 
 static void ignore_progress(void *context, double fraction, const char *text, size_t length) {
@@ -74,7 +76,7 @@ static struct run run(const struct pgstage_handler *handler, const char *config,
                                                 .remaining_ms = say_plenty};
     char reason[256];
     pgstage_worker *worker = pgstage_host_worker_create(
-        (struct pgstage_host_text){config, strlen(config)}, reason, sizeof reason);
+        (struct pgstage_host_text){config, strlen(config)}, NULL, reason, sizeof reason);
     cr_assert_not_null(worker, "%s", reason);
     void *state = NULL;
     struct run run = {0};

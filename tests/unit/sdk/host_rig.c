@@ -16,9 +16,10 @@ static void copy(char *to, size_t size, const char *text, size_t length) {
     memcpy(to, text, length + 1);
 }
 
-static void on_log(void *context, const char *text, size_t length) {
+static void on_log(void *context, const char *text, size_t length, const char *fields, size_t fields_length) {
     struct said *to = context;
     copy(to->log, sizeof to->log, text, length);
+    copy(to->fields, sizeof to->fields, fields != NULL ? fields : "(none)", fields != NULL ? fields_length : 6);
     to->logs++;
 }
 
@@ -49,16 +50,19 @@ static struct pgstage_host_text text_of(const char *text) {
 }
 
 pgstage_task *new_task(const char *payload, const char *input) {
+    return new_task_like(&(struct pgstage_host_run){.pipeline = "library",
+                                                    .stage = "extract",
+                                                    .key = "a/b",
+                                                    .payload = text_of(payload),
+                                                    .input = text_of(input),
+                                                    .version = 77,
+                                                    .attempt = 2});
+}
+
+pgstage_task *new_task_like(const struct pgstage_host_run *run) {
     leaks_fail_tests();
     said = (struct said){.remaining_ms = 1234};
-    return pgstage_host_task_create(&(struct pgstage_host_run){.pipeline = "library",
-                                                               .stage = "extract",
-                                                               .key = "a/b",
-                                                               .payload = text_of(payload),
-                                                               .input = text_of(input),
-                                                               .version = 77,
-                                                               .attempt = 2},
-                                    &(struct pgstage_host_ops){.log = on_log,
+    return pgstage_host_task_create(run, &(struct pgstage_host_ops){.log = on_log,
                                                                .progress = on_progress,
                                                                .cancelled = on_cancelled,
                                                                .superseded = on_superseded,

@@ -6,6 +6,7 @@
 
 struct said {
     char log[16384], progress[4096];
+    char fields[PGSTAGE_HOST_FIELDS_MAX + 1]; /* of the last line; "(none)" */
     double fraction;
     int logs, progresses;
     bool cancelled, superseded;
@@ -16,6 +17,8 @@ extern struct said said;
 
 /* A task with these texts (NULL: absent), forgetting what was said before. */
 pgstage_task *new_task(const char *payload, const char *input);
+/* With all that a host can say. */
+pgstage_task *new_task_like(const struct pgstage_host_run *run);
 
 /* Allocation that fails from the given call on; -1: never. Counts the calls and what is not
  * released. Also jansson's. */

@@ -27,6 +27,11 @@ static bool use_everything(pgstage_task *task) {
     ok = ok && code == 0;
     ok = pgstage_payload_json(task) != NULL && ok;
     ok = pgstage_input_json(task) != NULL && ok;
+    ok = pgstage_input_of(task, "extract") != NULL && ok;
+    int logged = said.logs;
+    pgstage_log_with(task, json_pack("{s:i}", "page", 1), "a line");
+    cr_assert_eq(said.logs, logged + 1, "with its fields or without");
+    ok = strcmp(said.fields, "(none)") != 0 && ok;
     json_t *value = json_pack("{s:[i]}", "a", 1);
     pgstage_result result = pgstage_output(task, value);
     cr_assert_eq(result, result == PGSTAGE_OK ? PGSTAGE_OK : PGSTAGE_FAIL);
@@ -38,7 +43,9 @@ Test(sdk_memory, the_nth_allocation_fails_for_every_n) {
     int n = 0;
     for (bool complete = false; !complete; n++) {
         use_failing_allocator(n);
-        pgstage_task *task = new_task("{\"a\": {\"b\": [1, \"x\"]}}", "[1.5]");
+        pgstage_task *task = new_task_like(&(struct pgstage_host_run){.payload = {"{\"a\": {\"b\": [1, \"x\"]}}", 22},
+                                                                      .input = {"[1.5]", 5},
+                                                                      .inputs = {"{\"extract\": [2]}", 16}});
         cr_assert_eq(task == NULL, n == 0);
         complete = task != NULL && use_everything(task);
         cr_assert_eq(complete, allocations <= n, "allocation %d", n);
@@ -54,7 +61,7 @@ Test(sdk_memory, the_same_for_a_worker) {
         char reason[256] = "";
         use_failing_allocator(n);
         struct pgstage_host_text config = {"{\"a\": [\"x\"]}", 12};
-        pgstage_worker *worker = pgstage_host_worker_create(config, reason, sizeof reason);
+        pgstage_worker *worker = pgstage_host_worker_create(config, "/", reason, sizeof reason);
         complete = worker != NULL;
         cr_assert_eq(complete, reason[0] == '\0');
         pgstage_host_worker_destroy(worker);

@@ -51,6 +51,49 @@ Test(sdk_task, text_beyond_jansson_stays_readable) {
                      "the input cannot be parsed: real number overflow near '1e999'");
 }
 
+Test(sdk_task, inputs_are_known_by_name) {
+    static const char inputs[] = "{\"extract\": {\"pages\": 3}, \"notes\": null}";
+    task = new_task_like(&(struct pgstage_host_run){.inputs = {inputs, sizeof inputs - 1}});
+    size_t length = 0;
+    cr_assert_str_eq(pgstage_inputs(task, &length), inputs);
+    cr_assert_eq(length, sizeof inputs - 1);
+    cr_assert_eq(json_object_size(pgstage_inputs_json(task)), 2);
+    const json_t *pages = json_object_get(pgstage_input_of(task, "extract"), "pages");
+    cr_assert_eq(json_integer_value(pages), 3);
+    cr_assert(json_is_null(pgstage_input_of(task, "notes")));
+    cr_assert_null(pgstage_input_of(task, "chunk"));
+    cr_assert_null(pgstage_input_of(task, NULL));
+}
+
+Test(sdk_task, without_inputs_there_is_an_empty_object) {
+    task = new_task(NULL, NULL);
+    size_t length = 0;
+    cr_assert_str_eq(pgstage_inputs(task, &length), "{}");
+    cr_assert_eq(length, 2);
+    cr_assert(json_is_object(pgstage_inputs_json(task)));
+    cr_assert_null(pgstage_input_of(task, "extract"));
+}
+
+Test(sdk_task, the_last_progress_is_what_the_host_kept) {
+    double fraction = -1;
+    const char *text = "untouched";
+    task = new_task(NULL, NULL);
+    cr_assert_not(pgstage_last_progress(task, &fraction, &text));
+    cr_assert_eq(fraction, -1);
+    cr_assert_str_eq(text, "untouched");
+    pgstage_host_task_destroy(task);
+    task = new_task_like(&(struct pgstage_host_run){
+        .has_progress = true, .progress = 0.25, .progress_text = {"page 4 of 16", 12}});
+    cr_assert(pgstage_last_progress(task, &fraction, &text));
+    cr_assert_eq(fraction, 0.25);
+    cr_assert_str_eq(text, "page 4 of 16");
+    cr_assert(pgstage_last_progress(task, NULL, NULL));
+    pgstage_host_task_destroy(task);
+    task = new_task_like(&(struct pgstage_host_run){.has_progress = true});
+    cr_assert(pgstage_last_progress(task, &fraction, &text));
+    cr_assert_str_eq(text, "");
+}
+
 Test(sdk_task, answers_come_from_the_host) {
     task = new_task(NULL, NULL);
     cr_assert_not(pgstage_cancelled(task));
@@ -72,6 +115,37 @@ Test(sdk_task, log_lines_lose_their_last_newlines) {
     pgstage_log(task, "two\nlines");
     cr_assert_str_eq(said.log, "two\nlines");
     cr_assert_eq(said.logs, 3);
+}
+
+Test(sdk_task, log_lines_have_fields) {
+    task = new_task(NULL, NULL);
+    json_t *fields = json_pack("{s:i, s:s}", "page", 3, "why", "empty \"x\"");
+    pgstage_log_with(task, json_incref(fields), "page %d\n", 3);
+    cr_assert_str_eq(said.log, "page 3");
+    cr_assert_str_eq(said.fields, "{\"page\":3,\"why\":\"empty \\\"x\\\"\"}");
+    cr_assert_eq(fields->refcount, 1, "it was taken");
+    json_decref(fields);
+    pgstage_log(task, "no fields");
+    cr_assert_str_eq(said.fields, "(none)");
+}
+
+Test(sdk_task, a_line_is_logged_whatever_its_fields_are) {
+    task = new_task(NULL, NULL);
+    json_t *circle = json_object(), *const none[] = {NULL, json_array(), json_string("x"), json_object(), circle};
+    json_object_set_nocheck(circle, "self", circle);
+    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
+        pgstage_log_with(task, none[i], "line %zu", i);
+        cr_assert_eq(said.logs, (int)i + 1);
+        cr_assert_str_eq(said.fields, "(none)");
+    }
+    json_object_clear(circle);
+    for (int length = PGSTAGE_HOST_FIELDS_MAX - 8; length <= PGSTAGE_HOST_FIELDS_MAX; length++) {
+        json_t *fields = json_pack("{s:o}", "t", json_sprintf("%0*d", length - 8, 0));
+        pgstage_log_with(task, fields, "as long as it may be");
+        cr_assert_eq(strlen(said.fields), length);
+    }
+    pgstage_log_with(task, json_pack("{s:o}", "t", json_sprintf("%08185d", 0)), "too long");
+    cr_assert_str_eq(said.fields, "{\"fields_too_long\":8193}");
 }
 
 Test(sdk_task, progress_is_kept_in_its_range) {
@@ -149,15 +223,24 @@ TestSuite(sdk_worker, .timeout = 30);
 Test(sdk_worker, has_its_configuration_and_a_reason) {
     char reason[256] = "";
     pgstage_worker *worker = pgstage_host_worker_create(
-        (struct pgstage_host_text){"{\"model\": \"x\"}", 14}, reason, sizeof reason);
+        (struct pgstage_host_text){"{\"model\": \"x\"}", 14}, "/srv/pipelines", reason, sizeof reason);
     cr_assert_not_null(worker);
     const json_t *model = json_object_get(pgstage_worker_config(worker), "model");
     cr_assert_str_eq(json_string_value(model), "x");
+    cr_assert_str_eq(pgstage_worker_folder(worker), "/srv/pipelines");
     cr_assert_str_eq(pgstage_host_worker_message(worker), "the handler gave no reason");
     cr_assert_eq(pgstage_worker_fail(worker, "no %s", "model"), PGSTAGE_FAIL);
     cr_assert_str_eq(pgstage_host_worker_message(worker), "no model");
     pgstage_host_worker_destroy(worker);
     pgstage_host_worker_destroy(NULL);
+}
+
+Test(sdk_worker, without_a_known_folder_it_is_the_current_one) {
+    char reason[256] = "";
+    pgstage_worker *worker =
+        pgstage_host_worker_create((struct pgstage_host_text){"{}", 2}, NULL, reason, sizeof reason);
+    cr_assert_str_eq(pgstage_worker_folder(worker), ".");
+    pgstage_host_worker_destroy(worker);
 }
 
 Test(sdk_worker, a_configuration_that_is_no_object_is_refused) {
@@ -171,7 +254,7 @@ Test(sdk_worker, a_configuration_that_is_no_object_is_refused) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char reason[256] = "";
         struct pgstage_host_text config = {cases[i].config, strlen(cases[i].config)};
-        cr_assert_null(pgstage_host_worker_create(config, reason, sizeof reason));
+        cr_assert_null(pgstage_host_worker_create(config, NULL, reason, sizeof reason));
         cr_assert_str_eq(reason, cases[i].reason);
     }
 }
