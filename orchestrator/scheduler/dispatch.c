@@ -214,6 +214,7 @@ static void on_ok(struct scheduler *s, struct held *h, const struct pool_outcome
 static void on_failed(struct scheduler *s, struct held *h, const struct pool_outcome *outcome) {
     struct plan_failure_in in = {
         .end = outcome->end,
+        .kind = outcome->kind,
         .attempt = h->attempt,
         .alone = h->alone,
         .max_attempts = h->stage->spec->attempts,

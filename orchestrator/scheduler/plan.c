@@ -1,5 +1,18 @@
 #include "scheduler/plan.h"
 
+#include <string.h>
+
+/* A worker that said nothing at its start has not seen the document: that is never the document's end. */
+static bool is_unheard(const struct plan_failure_in *in) {
+    return in->kind != NULL && strcmp(in->kind, "silence") == 0;
+}
+
+static void note_death(struct plan_failure *plan, const struct plan_failure_in *in, const char *usual) {
+    bool quarantined = in->alone && !is_unheard(in);
+    plan->kind = quarantined ? "quarantine" : in->kind != NULL ? in->kind : usual;
+    plan->ending = quarantined ? STORE_FAILED : STORE_RELEASE;
+}
+
 struct plan_failure plan_failure(const struct plan_failure_in *in, const struct random_ops *random) {
     struct plan_failure plan = {.ending = STORE_RELEASE};
     switch (in->end) {
@@ -21,13 +34,11 @@ struct plan_failure plan_failure(const struct plan_failure_in *in, const struct 
         break;
     case POOL_CRASH:
         plan.crashes = 1;
-        plan.kind = in->alone ? "quarantine" : "crash";
-        plan.ending = in->alone ? STORE_FAILED : STORE_RELEASE;
+        note_death(&plan, in, "crash");
         break;
     case POOL_LOST:
         plan.rescues = 1;
-        plan.kind = in->alone ? "quarantine" : "lost";
-        plan.ending = in->alone ? STORE_FAILED : STORE_RELEASE;
+        note_death(&plan, in, "killed");
         break;
     case POOL_INTERRUPTED:
     case POOL_RETURNED:

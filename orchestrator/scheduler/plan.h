@@ -23,6 +23,7 @@ enum {
 /* How a failed run ends its claim. */
 struct plan_failure_in {
     enum pool_end end; /* any but OK and RETURNED */
+    const char *kind;  /* of a CRASH or LOST: the outcome's; NULL: the usual one */
     int attempt;       /* the row's: runs that the document itself ended */
     bool alone;        /* it ran alone */
     int max_attempts;

@@ -29,7 +29,7 @@ static const struct {
 enum { CRASH_SIGNAL_COUNT = sizeof crash_signals / sizeof crash_signals[0] };
 
 struct verdict verdict_of_exit(int64_t exit_status, int signal, const char *before) {
-    struct verdict verdict = {.end = POOL_CRASH, .kind = "crash"};
+    struct verdict verdict = {.end = POOL_CRASH, .kind = signal == 0 ? "no_answer" : "crash"};
     if (signal == 0) {
         snprintf(verdict.text, sizeof verdict.text, "exited with status %" PRId64 " before %s",
                  exit_status, before);
@@ -48,7 +48,7 @@ struct verdict verdict_of_exit(int64_t exit_status, int signal, const char *befo
         }
     }
     verdict.end = POOL_LOST;
-    verdict.kind = "lost";
+    verdict.kind = "killed";
     snprintf(verdict.text, sizeof verdict.text, "killed by signal %s", number);
     return verdict;
 }

@@ -85,7 +85,7 @@ static struct pool_text text_of(const char *text) {
 static const char *kind_of(enum pool_end end) {
     static const char *const kinds[] = {
         [POOL_OK] = NULL,           [POOL_RETRY] = "error", [POOL_FAIL] = "error",
-        [POOL_CRASH] = "crash",     [POOL_TIMEOUT] = "timeout", [POOL_LOST] = "lost",
+        [POOL_CRASH] = "crash",     [POOL_TIMEOUT] = "timeout", [POOL_LOST] = "killed",
         [POOL_INTERRUPTED] = "interrupted", [POOL_RETURNED] = "returned",
     };
     return kinds[end];

@@ -23,30 +23,35 @@ static const struct {
     int attempts, crashes, rescues;
     int64_t delay_ms;
     const char *kind;
+    const char *outcome_kind;
 } failures[] = {
-    {"error, first", POOL_RETRY, 0, 3, false, STORE_DELAYED, 1, 0, 0, 100, "error"},
-    {"error, second", POOL_RETRY, 1, 3, false, STORE_DELAYED, 1, 0, 0, 200, "error"},
-    {"error, last", POOL_RETRY, 2, 3, false, STORE_FAILED, 1, 0, 0, 0, "error"},
-    {"error, more than allowed", POOL_RETRY, 7, 3, false, STORE_FAILED, 1, 0, 0, 0, "error"},
-    {"error, one attempt only", POOL_RETRY, 0, 1, false, STORE_FAILED, 1, 0, 0, 0, "error"},
-    {"error, alone", POOL_RETRY, 0, 3, true, STORE_DELAYED, 1, 0, 0, 100, "error"},
-    {"time-out, first", POOL_TIMEOUT, 0, 3, false, STORE_DELAYED, 1, 0, 0, 100, "timeout"},
-    {"time-out, last", POOL_TIMEOUT, 2, 3, false, STORE_FAILED, 1, 0, 0, 0, "timeout"},
-    {"permanent", POOL_FAIL, 0, 3, false, STORE_FAILED, 1, 0, 0, 0, "permanent"},
-    {"permanent, alone", POOL_FAIL, 0, 3, true, STORE_FAILED, 1, 0, 0, 0, "permanent"},
-    {"crash uses no attempt", POOL_CRASH, 2, 3, false, STORE_RELEASE, 0, 1, 0, 0, "crash"},
-    {"crash, alone", POOL_CRASH, 0, 3, true, STORE_FAILED, 0, 1, 0, 0, "quarantine"},
-    {"lost uses no attempt", POOL_LOST, 2, 3, false, STORE_RELEASE, 0, 0, 1, 0, "lost"},
-    {"lost, alone", POOL_LOST, 0, 3, true, STORE_FAILED, 0, 0, 1, 0, "quarantine"},
-    {"interrupted uses nothing", POOL_INTERRUPTED, 2, 3, false, STORE_RELEASE, 0, 0, 0, 0, NULL},
-    {"interrupted, alone", POOL_INTERRUPTED, 0, 3, true, STORE_RELEASE, 0, 0, 0, 0, NULL},
-    {"returned", POOL_RETURNED, 0, 3, false, STORE_RELEASE, 0, 0, 0, 0, NULL},
+    {"error, first", POOL_RETRY, 0, 3, false, STORE_DELAYED, 1, 0, 0, 100, "error", NULL},
+    {"error, second", POOL_RETRY, 1, 3, false, STORE_DELAYED, 1, 0, 0, 200, "error", NULL},
+    {"error, last", POOL_RETRY, 2, 3, false, STORE_FAILED, 1, 0, 0, 0, "error", NULL},
+    {"error, more than allowed", POOL_RETRY, 7, 3, false, STORE_FAILED, 1, 0, 0, 0, "error", NULL},
+    {"error, one attempt only", POOL_RETRY, 0, 1, false, STORE_FAILED, 1, 0, 0, 0, "error", NULL},
+    {"error, alone", POOL_RETRY, 0, 3, true, STORE_DELAYED, 1, 0, 0, 100, "error", NULL},
+    {"time-out, first", POOL_TIMEOUT, 0, 3, false, STORE_DELAYED, 1, 0, 0, 100, "timeout", NULL},
+    {"time-out, last", POOL_TIMEOUT, 2, 3, false, STORE_FAILED, 1, 0, 0, 0, "timeout", NULL},
+    {"permanent", POOL_FAIL, 0, 3, false, STORE_FAILED, 1, 0, 0, 0, "permanent", NULL},
+    {"permanent, alone", POOL_FAIL, 0, 3, true, STORE_FAILED, 1, 0, 0, 0, "permanent", NULL},
+    {"crash uses no attempt", POOL_CRASH, 2, 3, false, STORE_RELEASE, 0, 1, 0, 0, "crash", NULL},
+    {"crash, alone", POOL_CRASH, 0, 3, true, STORE_FAILED, 0, 1, 0, 0, "quarantine", NULL},
+    {"lost uses no attempt", POOL_LOST, 2, 3, false, STORE_RELEASE, 0, 0, 1, 0, "killed", NULL},
+    {"lost, alone", POOL_LOST, 0, 3, true, STORE_FAILED, 0, 0, 1, 0, "quarantine", NULL},
+    {"memory is a crash of its own kind", POOL_CRASH, 0, 3, false, STORE_RELEASE, 0, 1, 0, 0, "memory", "memory"},
+    {"memory, alone", POOL_CRASH, 0, 3, true, STORE_FAILED, 0, 1, 0, 0, "quarantine", "memory"},
+    {"silence, alone", POOL_LOST, 0, 3, true, STORE_RELEASE, 0, 0, 1, 0, "silence", "silence"},
+    {"interrupted uses nothing", POOL_INTERRUPTED, 2, 3, false, STORE_RELEASE, 0, 0, 0, 0, NULL, NULL},
+    {"interrupted, alone", POOL_INTERRUPTED, 0, 3, true, STORE_RELEASE, 0, 0, 0, 0, NULL, NULL},
+    {"returned", POOL_RETURNED, 0, 3, false, STORE_RELEASE, 0, 0, 0, 0, NULL, NULL},
 };
 
 Test(plan, a_failed_run_ends_its_claim_by_whose_fault_it_was) {
     for (size_t i = 0; i < sizeof failures / sizeof failures[0]; i++) {
         struct plan_failure_in in = {
             .end = failures[i].end,
+            .kind = failures[i].outcome_kind,
             .attempt = failures[i].attempt,
             .alone = failures[i].alone,
             .max_attempts = failures[i].max_attempts,
