@@ -47,7 +47,7 @@ static struct real_case real_cases[] = {
      "crashed: signal 24 (SIGXCPU): the stage's limit of CPU time was reached",
      {.cpu_seconds = 1}},
     {"hang", "{}", 300, POOL_TIMEOUT, "timeout", "no answer within 300ms", {0}},
-    {"exit_now", "{}", 0, POOL_CRASH, "crash", "exited with status 0 before answering", {0}},
+    {"exit_now", "{}", 0, POOL_CRASH, "no_answer", "exited with status 0 before answering", {0}},
     {"exit3", "{}", 0, POOL_FAIL, "error", "the handler called exit(3) instead of returning", {0}},
     {"close_fd3", "{}", 0, POOL_CRASH, NULL, NULL, {0}},
     {"bad_frame", "{}", 0, POOL_CRASH, "protocol", NULL, {0}},
