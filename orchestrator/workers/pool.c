@@ -76,11 +76,14 @@ static struct wire_bytes bytes_of(struct pool_text text) {
 
 static enum status run_message(const struct pool *pool, const struct pool_task *task,
                                struct wire_run *message, struct error *err) {
-    if (task->key.length > WIRE_FRAME_MAX || task->payload.length > WIRE_FRAME_MAX ||
-        task->input.length > WIRE_FRAME_MAX) {
-        return error_set(err, STATUS_INVALID,
-                         "the task is too large for a worker: more than %u bytes",
-                         (unsigned)WIRE_FRAME_MAX);
+    const struct pool_text *const texts[] = {&task->key, &task->payload, &task->input, &task->inputs,
+                                             &task->progress_text};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        if (texts[i]->length > WIRE_FRAME_MAX) {
+            return error_set(err, STATUS_INVALID,
+                             "the task is too large for a worker: more than %u bytes",
+                             (unsigned)WIRE_FRAME_MAX);
+        }
     }
     *message = (struct wire_run){
         .run = task->run,
@@ -91,6 +94,10 @@ static enum status run_message(const struct pool *pool, const struct pool_task *
         .key = bytes_of(task->key),
         .payload = bytes_of(task->payload),
         .input = bytes_of(task->input),
+        .inputs = bytes_of(task->inputs),
+        .has_progress = task->has_progress,
+        .progress = task->progress,
+        .progress_text = bytes_of(task->progress_text),
     };
     return STATUS_OK;
 }

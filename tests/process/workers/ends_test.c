@@ -36,6 +36,22 @@ Test(ends, the_worker_gets_attempt_and_version) {
     rig_finish(rig);
 }
 
+Test(ends, the_worker_gets_earlier_outputs_and_progress) {
+    struct rig *rig = rig_create("normal");
+    rig_open_up(rig);
+    const char inputs[] = "{\"extract\": 1}", page[] = "page 4";
+    rig_start_task(rig,
+                   (struct pool_task){.attempt = 1,
+                                      .inputs = {inputs, sizeof inputs - 1},
+                                      .has_progress = true,
+                                      .progress = 0.25,
+                                      .progress_text = {page, sizeof page - 1}},
+                   "extras");
+    rig_wait_ends(rig, 1);
+    cr_assert_str_eq(rig->ends[0].output, "{\"extract\": 1} 1 0.25 page 4");
+    rig_finish(rig);
+}
+
 Test(ends, statements_come_with_their_parameters) {
     struct rig *rig = rig_create("normal");
     rig_open_up(rig);

@@ -262,6 +262,17 @@ static void run_attempt(const struct wire_run *run, long argument) {
     answer_number(run, run->attempt * 1000 + run->version);
 }
 
+/* What it got beside its payload, as one text. */
+static void run_extras(const struct wire_run *run, long argument) {
+    (void)argument;
+    char json[512];
+    snprintf(json, sizeof json, "%.*s %d %.2f %.*s", (int)run->inputs.length,
+             run->inputs.data != NULL ? run->inputs.data : "none", run->has_progress, run->progress,
+             (int)run->progress_text.length,
+             run->progress_text.data != NULL ? run->progress_text.data : "");
+    answer_text(run, json);
+}
+
 static void run_lease(const struct wire_run *run, long argument) {
     (void)argument;
     answer_number(run, run->lease_end_ms);
@@ -478,6 +489,7 @@ static const struct {
     {"sleep", run_sleep},
     {"pid", run_pid},
     {"attempt", run_attempt},
+    {"extras", run_extras},
     {"lease", run_lease},
     {"fail", run_fail},
     {"retry", run_retry},
