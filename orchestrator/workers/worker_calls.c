@@ -26,6 +26,8 @@ enum status worker_give(struct worker *worker, struct run *run, const struct wir
     }
     worker->lease_told_ms = message->lease_end_ms;
     worker->fresh = false;
+    worker->runs_left--;
+    worker->stop_wanted = worker->stop_wanted || worker->runs_left <= 0;
     run->worker = worker;
     list_append(&worker->pipe, &run->link);
     worker->depth++;
@@ -99,15 +101,17 @@ void worker_beat(struct worker *worker) {
 }
 
 int worker_room(const struct worker *worker, int limit, int64_t now_ms) {
-    if (worker->state == WORKER_IDLE) {
-        return worker->stop_wanted ? 0 : limit;
-    }
-    /* A run that takes long would hold up those behind it. */
-    if (worker->state != WORKER_BUSY || worker->exclusive || worker->stop_wanted ||
-        worker->interrupts > 0 || (now_ms - worker->head_ms) * 1000 >= DEPTH_WINDOW_US) {
+    if ((worker->state != WORKER_IDLE && worker->state != WORKER_BUSY) || worker->stop_wanted) {
         return 0;
     }
-    return limit > worker->depth ? limit - worker->depth : 0;
+    /* A run that takes long would hold up those behind it. */
+    if (worker->state == WORKER_BUSY &&
+        (worker->exclusive || worker->interrupts > 0 ||
+         (now_ms - worker->head_ms) * 1000 >= DEPTH_WINDOW_US)) {
+        return 0;
+    }
+    int room = limit > worker->depth ? limit - worker->depth : 0;
+    return room < worker->runs_left ? room : (int)worker->runs_left;
 }
 
 /* ---- start ---------------------------------------------------------------------------------- */
@@ -196,6 +200,9 @@ struct worker *worker_create(const struct worker_setup *setup, const struct work
                               .events = *events,
                               .number = number,
                               .fresh = true,
+                              .runs_left = setup->spec->recycle_runs > 0
+                                               ? setup->spec->recycle_runs
+                                               : INT64_MAX,
                               .interrupt_by_ms = INT64_MAX,
                               .started_ms = clock_now_ms(setup->clock)};
     list_init(&worker->pipe);

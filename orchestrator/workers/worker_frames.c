@@ -297,12 +297,18 @@ static enum status progress(struct worker *worker, const struct wire_frame *fram
     return STATUS_OK;
 }
 
+/* A worker that is full before its first task would be so for ever: replaced at once, again and
+ * again, without a brake. */
 static enum status full(struct worker *worker, const struct wire_frame *frame, struct error *err) {
     enum status code = wire_get_full(frame, err);
-    if (code == STATUS_OK) {
-        worker->stop_wanted = true;
+    if (code != STATUS_OK) {
+        return code;
     }
-    return code;
+    if (worker->fresh) {
+        return error_set(err, STATUS_PROTOCOL, "FULL before its first task");
+    }
+    worker_stop(worker);
+    return STATUS_OK;
 }
 
 /* ---- the stream's events -------------------------------------------------------------------- */

@@ -34,6 +34,7 @@ static struct park_case park_cases[] = {
     {"stop", "a message of type 5, which only a node sends", 11},
     {"old", NULL, 11},
     {"ready_twice", "READY out of place", 11},
+    {"full", "FULL before its first task", 11},
     {"idle_exit:0", "exited with status 5 before it was told to", 11},
 };
 

@@ -411,6 +411,23 @@ static void run_quiet_noise(const struct wire_run *run, long fd) {
     run_echo(run, 0);
 }
 
+static void send_full(void) {
+    struct buf *out = fresh_out();
+    check(wire_put_full(out, NULL));
+    send_buf(out);
+}
+
+/* Says with its pid that it has grown too large: 0, before the answer; 1, behind it. */
+static void run_full(const struct wire_run *run, long behind) {
+    if (!behind) {
+        send_full();
+    }
+    answer_number(run, getpid());
+    if (behind) {
+        send_full();
+    }
+}
+
 static void run_large(const struct wire_run *run, long bytes) {
     answer_large(run, bytes);
 }
@@ -509,6 +526,7 @@ static const struct {
     {"noise", run_noise},
     {"quiet_noise", run_quiet_noise},
     {"large", run_large},
+    {"full", run_full},
     {"statements", run_statements},
     {"progress", run_progress},
     {"told", run_told},
@@ -593,6 +611,8 @@ static void start(long argument) {
     send_ready(strcmp(start_mode, "old") == 0 ? WIRE_MAJOR + 1 : WIRE_MAJOR);
     if (strcmp(start_mode, "ready_twice") == 0) {
         send_ready(WIRE_MAJOR);
+    } else if (strcmp(start_mode, "full") == 0) {
+        send_full();
     } else if (strcmp(start_mode, "idle_exit") == 0) {
         sleep_ms(argument);
         _exit(5);
