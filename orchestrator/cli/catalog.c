@@ -107,6 +107,33 @@ enum exit_status catalog_check(struct db_sync *db, const char *pipeline, const c
     return status;
 }
 
+enum exit_status catalog_no_task(struct db_sync *db, const char *pipeline, const char *key) {
+    enum exit_status status = catalog_check(db, pipeline, NULL, false);
+    if (status != EXIT_OK) {
+        return status;
+    }
+    struct db_param params[] = {DB_TEXT(pipeline), DB_TEXT(key)};
+    struct db_result *keys = NULL;
+    struct error err = ERROR_NONE;
+    if (sync_run(db, NULL, sql_near_keys.text, 2, params, &keys, &err) != STATUS_OK) {
+        return report_error(&err);
+    }
+    struct nearest nearest;
+    nearest_init(&nearest, key);
+    for (int i = 0; i < db_rows(keys); i++) {
+        nearest_offer(&nearest, db_value(keys, i, 0));
+    }
+    fprintf(stderr, "pgstage: pipeline '%s' has no task '%s'; ", pipeline, text_shown(key));
+    if (nearest.best != NULL) {
+        fprintf(stderr, "did you mean '%s'?\n", text_shown(nearest.best));
+    } else {
+        fprintf(stderr, "pgstage tasks %s --key PATTERN looks for keys\n", pipeline);
+    }
+    nearest_finish(&nearest);
+    sync_result_free(keys);
+    return EXIT_WRONG;
+}
+
 enum exit_status catalog_open(const struct args *args, const char *pipeline, const char *stage, struct session *session) {
     enum exit_status status = session_open(args, session);
     if (status == EXIT_OK && pipeline != NULL) {

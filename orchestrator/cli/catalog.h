@@ -12,6 +12,9 @@ enum exit_status catalog_check(struct db_sync *db, const char *pipeline, const c
  * is printed, and the session is closed. */
 enum exit_status catalog_open(const struct args *args, const char *pipeline, const char *stage, struct session *session);
 
+/* Prints that the pipeline has no such task, or that there is no such pipeline, and what may be meant; EXIT_WRONG. */
+enum exit_status catalog_no_task(struct db_sync *db, const char *pipeline, const char *key);
+
 /* Prints an error of the task store: one about a pipeline that does not exist as catalog_check does. */
 enum exit_status report_store_error(struct db_sync *db, const char *pipeline, const struct error *err);
 

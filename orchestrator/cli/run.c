@@ -17,27 +17,7 @@
 #include "cli/run_database.h"
 #include "cli/serving.h"
 #include "cli/stop_signal.h"
-
-/* pgstage-worker beside the program (a build tree), or where it is installed. */
-static enum exit_status find_worker(char *path, size_t size) {
-    char self[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (length > 0) {
-        self[length] = '\0';
-        *strrchr(self, '/') = '\0';
-        const char *const places[] = {PGSTAGE_LIBEXEC_RELATIVE, ".", "../worker"};
-        for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-            char candidate[PATH_MAX + 64], resolved[PATH_MAX];
-            snprintf(candidate, sizeof candidate, "%s/%s/pgstage-worker", self, places[i]);
-            if (access(candidate, X_OK) == 0 && realpath(candidate, resolved) != NULL) {
-                snprintf(path, size, "%s", resolved);
-                return EXIT_OK;
-            }
-        }
-    }
-    fprintf(stderr, "pgstage: the program pgstage-worker is not beside pgstage: install both\n");
-    return EXIT_WRONG;
-}
+#include "cli/worker_program.h"
 
 struct run_state {
     struct definition_set set;
@@ -297,7 +277,7 @@ static enum exit_status run_run(const struct args *args) {
         status = load_files(args, &state);
     }
     if (status == EXIT_OK) {
-        status = find_worker(state.worker, sizeof state.worker);
+        status = worker_program_find(state.worker, sizeof state.worker);
     }
     if (status == EXIT_OK) {
         status = start(args, &state);

@@ -6,7 +6,6 @@
 
 #include "cli/catalog.h"
 #include "cli/json_write.h"
-#include "cli/nearest.h"
 #include "cli/output.h"
 #include "cli/selection.h"
 #include "sql/statements.h"
@@ -202,33 +201,6 @@ static void write_json(struct buf *out, const struct found *found) {
 
 /* ---- the command -------------------------------------------------------------------------------------------------- */
 
-static enum exit_status not_found(struct db_sync *db, const char *pipeline, const char *key) {
-    enum exit_status status = catalog_check(db, pipeline, NULL, false);
-    if (status != EXIT_OK) {
-        return status;
-    }
-    struct db_param params[] = {DB_TEXT(pipeline), DB_TEXT(key)};
-    struct db_result *keys = NULL;
-    struct error err = ERROR_NONE;
-    if (sync_run(db, NULL, sql_near_keys.text, 2, params, &keys, &err) != STATUS_OK) {
-        return report_error(&err);
-    }
-    struct nearest nearest;
-    nearest_init(&nearest, key);
-    for (int i = 0; i < db_rows(keys); i++) {
-        nearest_offer(&nearest, db_value(keys, i, 0));
-    }
-    fprintf(stderr, "pgstage: pipeline '%s' has no task '%s'; ", pipeline, text_shown(key));
-    if (nearest.best != NULL) {
-        fprintf(stderr, "did you mean '%s'?\n", text_shown(nearest.best));
-    } else {
-        fprintf(stderr, "pgstage tasks %s --key PATTERN looks for keys\n", pipeline);
-    }
-    nearest_finish(&nearest);
-    sync_result_free(keys);
-    return EXIT_WRONG;
-}
-
 static enum status find(struct db_sync *db, const char *pipeline, const char *key, struct found *found,
                         struct error *err) {
     struct db_param params[] = {DB_TEXT(pipeline), DB_TEXT(key)};
@@ -251,7 +223,7 @@ static enum exit_status show(const struct args *args, struct db_sync *db) {
     if (find(db, args->positional[0], args->positional[1], &found, &err) != STATUS_OK) {
         status = report_error(&err);
     } else if (db_rows(found.task) == 0) {
-        status = not_found(db, args->positional[0], args->positional[1]);
+        status = catalog_no_task(db, args->positional[0], args->positional[1]);
     } else {
         struct buf out;
         buf_init(&out, SIZE_MAX);

@@ -10,8 +10,7 @@
 #include "base/units.h"
 #include "cli/catalog.h"
 #include "cli/instant.h"
-#include "cli/json_read.h"
-#include "cli/line_reader.h"
+#include "cli/json_option.h"
 #include "cli/output.h"
 #include "cli/selection.h"
 #include "cli/stop_signal.h"
@@ -29,43 +28,12 @@ struct request {
 /* What makes it a submit of the document when a period is given as well. */
 static const char *const of_document[] = {"payload", "updated-at", "if-changed", "priority", "in", "at"};
 
-static enum exit_status check_payload(const char *name, const char *text, size_t length) {
-    struct json_mistake mistake;
-    if (length > PAYLOAD_MAX) {
-        fprintf(stderr, "%s: the payload is longer than %d MB\n", text_shown(name), PAYLOAD_MAX >> 20);
-        return EXIT_WRONG;
-    }
-    if (!json_check(text, length, &mistake)) {
-        fprintf(stderr, "%s:%d:%d: %s\n", text_shown(name), mistake.line, mistake.column, text_shown(mistake.why));
-        return EXIT_WRONG;
-    }
-    return EXIT_OK;
-}
-
 static enum exit_status read_payload(const struct args *args, struct request *request) {
-    const char *option = args_get(args, "payload"), *name = "--payload";
     size_t length = 0;
-    if (option == NULL) {
-        return EXIT_OK;
-    }
-    if (option[0] == '@' || strcmp(option, "-") == 0) {
-        const char *path = option[0] == '@' ? option + 1 : option;
-        struct error err = ERROR_NONE;
-        if (read_whole(path, PAYLOAD_MAX, &request->payload, &length, &err) != STATUS_OK) {
-            report_error(&err);
-            return EXIT_WRONG;
-        }
-        name = option[0] == '@' ? path : "standard input";
-    } else {
-        request->payload = mem_copy_string(option);
-        length = strlen(option);
-    }
-    enum exit_status status = check_payload(name, request->payload, length);
-    if (status == EXIT_OK) {
-        /* null is no payload, as in the database. */
-        const char *start = request->payload + strspn(request->payload, " \t\r\n");
-        bool is_null = json_means_nothing(start, strcspn(start, " \t\r\n"));
-        request->document.payload = is_null ? NULL : request->payload;
+    enum exit_status status = json_option_read(args, "payload", &request->payload, &length);
+    /* null is no payload, as in the database. */
+    if (status == EXIT_OK && request->payload != NULL && !json_text_is_null(request->payload)) {
+        request->document.payload = request->payload;
         request->document.payload_length = length;
     }
     return status;

@@ -54,7 +54,7 @@ static const char *handler_file_of(struct arena *arena, const struct pipeline_de
                                        : arena_format(arena, "%s/%s", pipeline->folder, def->handler_file);
 }
 
-static struct pool_spec pool_of(struct arena *arena, const struct pipeline_def *pipeline, const struct stage_def *def) {
+struct pool_spec specs_pool(struct arena *arena, const struct pipeline_def *pipeline, const struct stage_def *def) {
     return (struct pool_spec){
         .pipeline = pipeline->name,
         .stage = def->name,
@@ -105,7 +105,7 @@ static struct sched_stage stage_of(struct arena *arena, const struct node_pipeli
         stage.statements = statements_of(arena, def);
         return stage;
     }
-    stage.pool = pool_of(arena, pipeline, def);
+    stage.pool = specs_pool(arena, pipeline, def);
     return stage;
 }
 

@@ -8,4 +8,7 @@
 /* Memory from `arena`; texts are borrowed from the definition. */
 struct sched_pipeline *specs_build(struct arena *arena, int count, const struct node_pipeline *pipelines);
 
+/* The workers of one stage, which is not an sql stage. Memory as above. */
+struct pool_spec specs_pool(struct arena *arena, const struct pipeline_def *pipeline, const struct stage_def *def);
+
 #endif

@@ -149,7 +149,8 @@ struct workers_ops {
     void (*interrupt_all)(void *context, bool now);
     /* Ends the pool: workers that are idle stop at once, others when their pipe is empty. */
     void (*close)(struct pool *pool);
-    /* State, and why it is parked (borrowed until the next call on the pool). */
+    /* State, and why it is parked, or why the last process did not get ready when none did since (NULL: no such thing
+     * happened); borrowed until the next call on the pool. */
     enum pool_state (*state)(const struct pool *pool, const char **reason);
     /* The node's lease was renewed: told to every worker. Units: ms of CLOCK_BOOTTIME. */
     void (*set_lease_end)(void *context, int64_t lease_end_ms);

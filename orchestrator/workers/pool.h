@@ -50,6 +50,7 @@ struct pool {
     struct depth depth;
     struct brakes brakes;
     char *parked_reason; /* NULL: not parked */
+    char *trouble;       /* why the last process ended before it was ready; NULL: it did not */
     struct log_limit output_limit, log_limit;
 
     uv_timer_t restart; /* runs while a start is delayed */

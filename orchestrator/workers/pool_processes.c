@@ -22,9 +22,15 @@ enum { STARTS_PER_TURN = 4 };
 
 /* ---- starting ------------------------------------------------------------------------------- */
 
+static void note_trouble(struct pool *pool, const char *why) {
+    free(pool->trouble);
+    pool->trouble = mem_copy_string(why);
+}
+
 static void on_ready(void *context, struct worker *worker) {
     struct pool *pool = context;
     brakes_note_ready(&pool->brakes);
+    note_trouble(pool, NULL);
     pool_give_waiting(pool, worker);
     pool_fill(pool);
     pool->events.changed(pool->events.context, pool);
@@ -56,6 +62,9 @@ static void on_dead(void *context, struct worker *worker, const struct worker_de
     pool->slots[worker->number - 1] = NULL;
     brakes_note_death(&pool->brakes, death->cause, death->started_ms,
                       clock_now_ms(pool->setup->clock), pool->setup->random);
+    if (death->cause == BRAKES_OWN || death->cause == BRAKES_REFUSED) {
+        note_trouble(pool, death->reason);
+    }
     if (pool->brakes.parked && pool->parked_reason == NULL) {
         park(pool, death->reason);
     }
@@ -138,7 +147,7 @@ void pool_lease_renewed(struct pool *pool) {
 
 enum pool_state pool_state_of(const struct pool *pool, const char **reason) {
     if (reason != NULL) {
-        *reason = pool->parked_reason;
+        *reason = pool->parked_reason != NULL ? pool->parked_reason : pool->trouble;
     }
     if (pool->parked_reason != NULL) {
         return POOL_PARKED;
@@ -157,6 +166,7 @@ enum pool_state pool_state_of(const struct pool *pool, const char **reason) {
 static void free_pool(struct pool *pool) {
     arena_finish(&pool->spec_texts);
     free(pool->parked_reason);
+    free(pool->trouble);
     map_finish(&pool->runs);
     free(pool->slots);
     free(pool);
