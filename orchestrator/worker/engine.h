@@ -42,7 +42,7 @@ struct engine {
     uint32_t (*handler_abi)(void);
 };
 
-extern const struct engine engine_handler;
+extern const struct engine engine_handler, engine_command;
 
 /* Sets what a pgstage_result says. One that is none fails the task. */
 void engine_set_returned(struct engine_task *task, pgstage_result returned);

@@ -9,10 +9,14 @@
 #include "worker/lifeline.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -83,6 +87,7 @@ void lifeline_start(pid_t parent) {
     leads_group = getpgrp() == own_pid;
     handle_signals();
     prctl(PR_SET_PDEATHSIG, SIGTERM);
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* what a child of ours leaves becomes ours */
     if (getppid() != parent) {
         _exit(1);
     }
@@ -119,4 +124,26 @@ _Noreturn void lifeline_obey_terminate(void) {
 
 bool lifeline_is_worker_process(void) {
     return getpid() == own_pid;
+}
+
+/* A killed child's own children become ours when it is reaped: as long as there are some, look again. */
+void lifeline_reap_strays(void) {
+    siginfo_t info;
+    while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0) {
+        char path[64], text[4096];
+        snprintf(path, sizeof path, "/proc/self/task/%ld/children", (long)own_pid);
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+        if (fd >= 0) {
+            close(fd);
+        }
+        text[got > 0 ? got : 0] = '\0';
+        long child;
+        for (char *at = text, *end; (child = strtol(at, &end, 10)) > 0 && *end == ' '; at = end) { /* not one cut off */
+            kill((pid_t)child, SIGKILL);
+        }
+        if (waitid(P_ALL, 0, &info, WEXITED) != 0 && errno != EINTR) {
+            return;
+        }
+    }
 }

@@ -37,4 +37,7 @@ _Noreturn void lifeline_obey_terminate(void);
  * not its duties. */
 bool lifeline_is_worker_process(void);
 
+/* Kills and reaps every child that this process has. When: no child is wanted, by the main thread. */
+void lifeline_reap_strays(void);
+
 #endif

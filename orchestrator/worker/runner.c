@@ -243,11 +243,12 @@ static void say_if_full(void) {
 enum status runner_start(const struct wire_hello *hello, struct error *err) {
     static const struct engine *const engines[WIRE_PROGRAM + 1] = {
         [WIRE_HANDLER] = &engine_handler,
+        [WIRE_COMMAND] = &engine_command,
     };
     runner.hello = *hello;
     runner.engine = engines[hello->engine];
     if (runner.engine == NULL) {
-        return error_set(err, STATUS_INVALID, "this release of pgstage-worker runs handlers only");
+        return error_set(err, STATUS_INVALID, "this release of pgstage-worker runs handlers and commands only");
     }
     buf_init(&runner.out, WIRE_FRAME_MAX + WIRE_HEADER_BYTES);
     return runner.engine->start(&runner.hello, err);

@@ -1,0 +1,71 @@
+/* child_find.c - which file a program's name, or an argument, stands for. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "worker/child.h"
+
+static bool is_file(const char *path) {
+    struct stat found;
+    return stat(path, &found) == 0 && S_ISREG(found.st_mode);
+}
+
+static bool is_program(const char *path) {
+    return is_file(path) && access(path, X_OK) == 0;
+}
+
+char *child_find_file(const char *name, const char *folder) {
+    if (folder == NULL || name[0] == '\0' || name[0] == '/' || name[0] == '-') {
+        return NULL;
+    }
+    char *path = mem_format("%s/%s", folder, name);
+    if (is_file(path)) {
+        return path;
+    }
+    free(path);
+    return NULL;
+}
+
+static char *find_in_path(const char *name) {
+    const char *at = getenv("PATH");
+    if (at == NULL) {
+        at = "/usr/local/bin:/usr/bin:/bin";
+    }
+    for (;;) {
+        size_t length = strcspn(at, ":");
+        char *path = length == 0 ? mem_format("./%s", name) : mem_format("%.*s/%s", (int)length, at, name);
+        if (length > 0 && is_program(path)) { /* an empty entry would be the work folder */
+            return path;
+        }
+        free(path);
+        if (at[length] == '\0') {
+            return NULL;
+        }
+        at += length + 1;
+    }
+}
+
+enum status child_find_program(const char *name, const char *folder, char **path, struct error *err) {
+    bool has_slash = strchr(name, '/') != NULL;
+    *path = name[0] == '/' ? mem_copy_string(name) : child_find_file(name, folder);
+    if (*path != NULL && is_program(*path)) {
+        return STATUS_OK;
+    }
+    if (*path != NULL && is_file(*path) && has_slash) {
+        error_set(err, STATUS_NOT_FOUND, "the program %s is not executable (chmod +x makes it so)", *path);
+        free(*path);
+        return err->code;
+    }
+    free(*path);
+    *path = has_slash ? NULL : find_in_path(name);
+    if (*path != NULL) {
+        return STATUS_OK;
+    }
+    if (name[0] == '/' || (has_slash && folder == NULL)) {
+        return error_set(err, STATUS_NOT_FOUND, "there is no program %s", name);
+    }
+    return error_set(err, STATUS_NOT_FOUND, "there is no program '%s' in the pipeline's folder %s%s", name,
+                     folder == NULL ? "(none)" : folder, has_slash ? "" : ", nor in PATH");
+}
