@@ -168,7 +168,7 @@ static bool is_own_fault(int number) {
 /* The kernel's KILL after a SIGXCPU that was ignored. */
 static bool used_up_cpu(const struct child_end *end) {
     return WTERMSIG(end->status) == SIGKILL && child.cpu_seconds > 0 &&
-           end->cpu_us >= (child.cpu_seconds + CPU_GRACE_SECONDS) * 1000000 - 100000;
+           end->cpu_us >= (child.cpu_seconds + CPU_GRACE_SECONDS - 1) * 1000000; /* the two counts differ a little */
 }
 
 static void set(struct engine_task *task, enum wire_outcome outcome, const char *kind, int number, const char *verb,

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/require.h"
 #include "worker/child.h"
 #include "worker/json_text.h"
 
@@ -343,9 +344,7 @@ enum status command_arguments_parse(const struct wire_hello *hello, struct comma
             parsed->has_task_file = parsed->has_task_file || argument->pieces[p].source == TASK;
         }
     }
-    if (parsed->count == 0) {
-        return error_set(err, STATUS_INVALID, "the command has no program");
-    }
+    REQUIRE(parsed->count > 0); /* no HELLO is without */
     return check_program(&parsed->list[0], err) != STATUS_OK
                ? err->code
                : fill_argument(&parsed->list[0], NULL, "", &parsed->program, err);

@@ -42,6 +42,7 @@ static bool take_text(struct json_span string, char **text) {
     buf_init(&plain, string.length * 3);
     bool whole = json_text_string(string, &plain);
     *text = buf_take(&plain);
+    buf_finish(&plain);
     return whole;
 }
 
