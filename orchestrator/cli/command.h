@@ -93,6 +93,6 @@ extern const struct command command_check, command_run_pipelines, command_submit
     command_show, command_errors, command_retry, command_priority, command_pause,
     command_resume, command_drain, command_stats, command_prune, command_schedule, command_rerun, command_cancel,
     command_apply, command_migrate, command_schema,
-    command_db;
+    command_conform, command_db;
 
 #endif
