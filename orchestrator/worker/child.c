@@ -46,7 +46,7 @@ static void add_limit(__rlimit_resource_t resource, int64_t soft, int64_t hard) 
 void child_set_limits(const struct wire_hello *hello) {
     child.limit_count = 0;
     child.address_space_bytes = hello->address_space_bytes;
-    child.cpu_seconds = hello->cpu_seconds;
+    child.cpu_seconds = hello->engine == WIRE_COMMAND ? hello->cpu_seconds : 0; /* of its whole life */
     if (getenv("PGSTAGE_WORKER_CORES") == NULL) {
         add_limit(RLIMIT_CORE, 0, 0);
     }
@@ -59,7 +59,7 @@ void child_set_limits(const struct wire_hello *hello) {
     if (hello->open_files > 0) {
         add_limit(RLIMIT_NOFILE, hello->open_files, hello->open_files);
     }
-    if (hello->cpu_seconds > 0 && hello->engine == WIRE_COMMAND) {
+    if (child.cpu_seconds > 0) {
         /* One that ignores SIGXCPU is killed a little later. */
         add_limit(RLIMIT_CPU, hello->cpu_seconds, hello->cpu_seconds + CPU_GRACE_SECONDS);
     }

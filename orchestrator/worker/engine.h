@@ -35,6 +35,9 @@ struct engine {
     /* INVALID or NOT_FOUND: the stage cannot be run, with the sentence for the node in `err`. `hello` stays. */
     enum status (*start)(const struct wire_hello *hello, struct error *err);
     void (*run)(struct engine_call *call);
+    /* Between two calls: returns when the node sent something (inbox_is_empty), or with false when it can run nothing more.
+     * NULL: nothing happens to it meanwhile. */
+    bool (*wait)(void);
     void (*stop)(void); /* after the last call, when the worker ends in order */
     /* Of what runs the tasks, for HELLO's full_bytes. NULL: nothing in it can grow. Units: bytes. */
     int64_t (*resident_bytes)(void);
@@ -42,7 +45,7 @@ struct engine {
     uint32_t (*handler_abi)(void);
 };
 
-extern const struct engine engine_handler, engine_command;
+extern const struct engine engine_handler, engine_command, engine_program;
 
 /* Sets what a pgstage_result says. One that is none fails the task. */
 void engine_set_returned(struct engine_task *task, pgstage_result returned);

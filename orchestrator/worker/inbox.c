@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 
 #include "base/memory.h"
 #include "worker/channel.h"
@@ -24,6 +25,15 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct job *first, **last = &first;
 static bool is_stopping;
 static uint16_t node_minor;
+static atomic_int notice_fd = -1;
+
+/* Nobody who is not asked pays for it. */
+static void give_notice(void) {
+    int fd = atomic_load(&notice_fd);
+    if (fd >= 0) {
+        eventfd_write(fd, 1);
+    }
+}
 
 /* ---- frames ---- */
 
@@ -84,6 +94,7 @@ static void take_run(const struct wire_frame *frame, char *bytes) {
         pthread_cond_signal(&changed);
     }
     pthread_mutex_unlock(&lock);
+    give_notice();
 }
 
 /* The job may be waiting, running, or done already. */
@@ -96,6 +107,7 @@ static void take_tell(const struct wire_tell *tell) {
         }
     }
     pthread_mutex_unlock(&lock);
+    give_notice();
 }
 
 static void take_stop(void) {
@@ -103,6 +115,7 @@ static void take_stop(void) {
     is_stopping = true;
     pthread_cond_signal(&changed);
     pthread_mutex_unlock(&lock);
+    give_notice();
 }
 
 static enum status take_notice(const struct wire_frame *frame, struct error *err) {
@@ -215,4 +228,45 @@ void inbox_done(struct job *job) {
     pthread_mutex_unlock(&lock);
     free(job->frame);
     free(job);
+}
+
+/* ---- for an engine that waits ---- */
+
+int inbox_notice_fd(void) {
+    if (atomic_load(&notice_fd) < 0) {
+        int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (fd < 0) {
+            channel_breach("no eventfd can be made");
+        }
+        atomic_store(&notice_fd, fd);
+    }
+    return atomic_load(&notice_fd);
+}
+
+void inbox_take_notice(void) {
+    eventfd_t count;
+    if (eventfd_read(inbox_notice_fd(), &count) != 0) {
+        return; /* nothing came */
+    }
+}
+
+bool inbox_is_empty(void) {
+    bool whole;
+    pthread_mutex_lock(&lock);
+    count_batch(&whole);
+    bool empty = !whole && !is_stopping;
+    pthread_mutex_unlock(&lock);
+    return empty;
+}
+
+bool inbox_drop_rest(uint64_t *run) {
+    pthread_mutex_lock(&lock);
+    struct job *job = first;
+    pthread_mutex_unlock(&lock);
+    if (job == NULL) {
+        return false;
+    }
+    *run = job->run.run;
+    inbox_done(job);
+    return true;
 }

@@ -8,6 +8,7 @@
 #define WORKER_INBOX_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include "wire/messages.h"
 
@@ -31,5 +32,14 @@ struct job *inbox_next(size_t *count);
 bool inbox_has_more(const struct job *job);
 /* Ownership: frees the job that is the first. */
 void inbox_done(struct job *job);
+
+/* For an engine that waits for something else, too. A descriptor that is readable when anything came that the main thread may
+ * want to look at, until inbox_take_notice; what came before the first call is not noticed. */
+int inbox_notice_fd(void);
+void inbox_take_notice(void);
+/* Whether inbox_next would wait. */
+bool inbox_is_empty(void);
+/* For a worker that ends early: takes out a job that was not begun. False: there is none. */
+bool inbox_drop_rest(uint64_t *run);
 
 #endif

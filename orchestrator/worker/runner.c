@@ -72,6 +72,14 @@ static void on_log(void *context, const char *text, size_t length, const char *f
     }
 }
 
+void runner_log_of_nobody(void *context, const char *text, size_t length, const char *fields, size_t fields_length) {
+    (void)context;
+    struct wire_log log = {.text = {text, (uint32_t)length}, .fields = {fields, (uint32_t)fields_length}};
+    if (wire_put_log(&runner.out, &log, NULL) == STATUS_OK) {
+        send_out();
+    }
+}
+
 /* A loop over bytes may report each of them; the node shows what it heard last. */
 static void on_progress(void *context, double fraction, const char *text, size_t length) {
     struct current *current = context;
@@ -244,12 +252,10 @@ enum status runner_start(const struct wire_hello *hello, struct error *err) {
     static const struct engine *const engines[WIRE_PROGRAM + 1] = {
         [WIRE_HANDLER] = &engine_handler,
         [WIRE_COMMAND] = &engine_command,
+        [WIRE_PROGRAM] = &engine_program,
     };
     runner.hello = *hello;
     runner.engine = engines[hello->engine];
-    if (runner.engine == NULL) {
-        return error_set(err, STATUS_INVALID, "this release of pgstage-worker runs handlers and commands only");
-    }
     buf_init(&runner.out, WIRE_FRAME_MAX + WIRE_HEADER_BYTES);
     return runner.engine->start(&runner.hello, err);
 }
@@ -264,12 +270,27 @@ static void send_ready(void) {
     }
 }
 
+static bool can_run(void) {
+    return runner.engine->wait == NULL || runner.engine->wait();
+}
+
+/* Those behind the run that the engine died of, or that came while it died, are not to blame. */
+static void give_up_rest(void) {
+    static const char kind[] = "killed", why[] = "what would have run it ended before";
+    struct wire_result result = {.outcome = WIRE_LOST, .message = {why, sizeof why - 1}, .kind = {kind, sizeof kind - 1}};
+    while (inbox_drop_rest(&result.run)) {
+        if (wire_put_result(&runner.out, &result, NULL) == STATUS_OK) {
+            send_out();
+        }
+    }
+}
+
 void runner_run(void) {
     send_ready();
     struct job *first;
     size_t count;
     bool goes_on = true;
-    while (goes_on && (first = inbox_next(&count)) != NULL) {
+    while (goes_on && (goes_on = can_run()) && (first = inbox_next(&count)) != NULL) {
         if (count > 1 && count > runner.hello.batch_size) {
             channel_breach("the node sent a batch of %zu runs", count);
         }
@@ -280,6 +301,9 @@ void runner_run(void) {
             first = next;
         }
         say_if_full();
+    }
+    if (!goes_on) {
+        give_up_rest();
     }
     runner.engine->stop();
     buf_finish(&runner.out);

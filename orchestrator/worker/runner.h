@@ -3,6 +3,7 @@
 #define WORKER_RUNNER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "base/error.h"
 #include "wire/messages.h"
@@ -15,6 +16,9 @@ void runner_run(void);
 
 /* Whether another job waits behind those that run now. */
 bool runner_has_more(void);
+
+/* A log line that belongs to no run; in the form of pgstage_host_ops. The node knows of fields (WIRE_MINOR_ENGINES). */
+void runner_log_of_nobody(void *context, const char *text, size_t length, const char *fields, size_t fields_length);
 
 /* Of a process that ends, from any thread: nothing is sent when another one is in the middle of a frame. */
 void runner_send_refused(const char *reason);
