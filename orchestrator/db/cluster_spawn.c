@@ -19,6 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/children.h"
+
 enum step { STEP_FORK, STEP_GROUPS, STEP_GROUP, STEP_USER, STEP_REACH, STEP_FILES, STEP_EXEC };
 
 struct failure {
@@ -177,7 +179,7 @@ static noreturn void walk(const struct server_user *user, const char *path, int 
     _exit(0);
 }
 
-enum status server_user_check_reach(const struct server_user *user, const char *path,
+static enum status check_reach(const struct server_user *user, const char *path,
                                     struct error *err) {
     if (!user->change) {
         return STATUS_OK;
@@ -238,7 +240,7 @@ static void close_pair(const int pair[2]) {
     }
 }
 
-enum status spawn_run(const struct spawn *spawn, const char *input, struct buf *output,
+static enum status run(const struct spawn *spawn, const char *input, struct buf *output,
                       int *wait_status, struct error *err) {
     int report[2] = {-1, -1}, out[2] = {-1, -1};
     int in = input_of(input);
@@ -281,7 +283,7 @@ static noreturn void start_between(const struct spawn *spawn, int null, int outp
     _exit(write(told, &pid, sizeof pid) == sizeof pid ? 0 : 127);
 }
 
-enum status spawn_detached(const struct spawn *spawn, int output, pid_t *pid, struct error *err) {
+static enum status start_detached(const struct spawn *spawn, int output, pid_t *pid, struct error *err) {
     int report[2] = {-1, -1}, told[2] = {-1, -1};
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     pid_t between = -1;
@@ -309,5 +311,30 @@ enum status spawn_detached(const struct spawn *spawn, int output, pid_t *pid, st
                            spawn->argv[0]);
     }
     close(told[0]);
+    return status;
+}
+
+/* ---- no business of a node's ---------------------------------------------------------------- */
+
+enum status server_user_check_reach(const struct server_user *user, const char *path,
+                                    struct error *err) {
+    children_private_begin();
+    enum status status = check_reach(user, path, err);
+    children_private_end();
+    return status;
+}
+
+enum status spawn_run(const struct spawn *spawn, const char *input, struct buf *output,
+                      int *wait_status, struct error *err) {
+    children_private_begin();
+    enum status status = run(spawn, input, output, wait_status, err);
+    children_private_end();
+    return status;
+}
+
+enum status spawn_detached(const struct spawn *spawn, int output, pid_t *pid, struct error *err) {
+    children_private_begin();
+    enum status status = start_detached(spawn, output, pid, err);
+    children_private_end();
     return status;
 }

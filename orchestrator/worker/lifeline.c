@@ -4,33 +4,103 @@
  * Three ways to learn of the node's death, because each has a hole: PR_SET_PDEATHSIG (lost when the
  * node died before the prctl, hence the look at getppid), end of file on the descriptor (seen by
  * the reading thread, but a SIGPIPE may come first), and the lease (for a node that hangs).
- * PDEATHSIG reaches this process alone, so the group is killed from here.
+ * PDEATHSIG reaches this process alone, so the group is killed from here. A process that leaves the group (setsid, a second
+ * fork) is found as a descendant: this process is a subreaper, so whoever's parent ends becomes its child.
  */
 #include "worker/lifeline.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/children.h"
 #include "base/clock.h"
+#include "base/memory.h"
 
 /* poll() measures without the time that a machine is suspended, the lease with it: look this often.
  */
 enum { LOOK_MS = 1000 };
+/* Looks for what descends from this process, before it is given up: somebody forks faster than we kill. */
+enum { END_LOOKS = 1000 };
 
 static pid_t own_pid, parent_pid;
 static bool leads_group;
 static atomic_bool is_busy, is_terminated;
 static _Atomic int64_t lease_end = INT64_MAX;
 
+/* ---- what descends from this process ---- */
+
+static struct {
+    pid_t *pids;
+    size_t count;
+} kept;
+
+static void kill_child(void *context, pid_t child) {
+    int *living = context;
+    if (waitpid(child, NULL, WNOHANG | __WALL) == 0 && kill(child, SIGKILL) == 0) {
+        ++*living;
+    }
+}
+
+/* Async-signal-safe. */
+static void kill_descendants(void) {
+    /* No more of them by this process's own threads, as far as its user is bound by limits. */
+    setrlimit(RLIMIT_NPROC, &(struct rlimit){0});
+    for (int look = 0; look < END_LOOKS; look++) {
+        int living = 0;
+        children_each(kill_child, &living);
+        if (living == 0) {
+            return;
+        }
+        poll(NULL, 0, 1);
+    }
+}
+
+static void keep_child(void *context, pid_t child) {
+    (void)context;
+    kept.pids = mem_resize(kept.pids, kept.count + 1, sizeof *kept.pids);
+    kept.pids[kept.count++] = child;
+}
+
+void lifeline_keep_children(void) {
+    kept.count = 0;
+    children_each(keep_child, NULL);
+}
+
+static void end_stray(void *context, pid_t child) {
+    bool *found = context;
+    for (size_t i = 0; i < kept.count; i++) {
+        if (kept.pids[i] == child) {
+            return;
+        }
+    }
+    if (children_end(child)) {
+        *found = true;
+    }
+}
+
+/* What a stray leaves behind is this process's as soon as the stray is dead: hence another look. */
+void lifeline_reap_strays(void) {
+    siginfo_t info;
+    bool found = true;
+    for (int look = 0; look < END_LOOKS && found; look++) {
+        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0 && errno == ECHILD) {
+            return;
+        }
+        found = false;
+        children_each(end_stray, &found);
+    }
+}
+
+/* ---- its own end ---- */
+
 _Noreturn void lifeline_end(void) {
+    kill_descendants();
     /* A group that is not ours holds whoever started this program by hand. */
     kill(leads_group ? -own_pid : own_pid, SIGKILL);
     for (;;) {
@@ -86,9 +156,13 @@ void lifeline_start(pid_t parent) {
     parent_pid = parent;
     leads_group = getpgrp() == own_pid;
     handle_signals();
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    lifeline_watch_parent();
+}
+
+void lifeline_watch_parent(void) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    prctl(PR_SET_CHILD_SUBREAPER, 1); /* what a child of ours leaves becomes ours */
-    if (getppid() != parent) {
+    if (getppid() != parent_pid) {
         _exit(1);
     }
 }
@@ -124,26 +198,4 @@ _Noreturn void lifeline_obey_terminate(void) {
 
 bool lifeline_is_worker_process(void) {
     return getpid() == own_pid;
-}
-
-/* A killed child's own children become ours when it is reaped: as long as there are some, look again. */
-void lifeline_reap_strays(void) {
-    siginfo_t info;
-    while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0) {
-        char path[64], text[4096];
-        snprintf(path, sizeof path, "/proc/self/task/%ld/children", (long)own_pid);
-        int fd = open(path, O_RDONLY | O_CLOEXEC);
-        ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-        if (fd >= 0) {
-            close(fd);
-        }
-        text[got > 0 ? got : 0] = '\0';
-        long child;
-        for (char *at = text, *end; (child = strtol(at, &end, 10)) > 0 && *end == ' '; at = end) { /* not one cut off */
-            kill((pid_t)child, SIGKILL);
-        }
-        if (waitid(P_ALL, 0, &info, WEXITED) != 0 && errno != EINTR) {
-            return;
-        }
-    }
 }

@@ -1,4 +1,4 @@
-/* lifeline.h - what ends a worker: its node's death, its lease, SIGTERM.
+/* lifeline.h - what ends a worker: its node's death, its lease, SIGTERM; and what its handler forked.
  *
  * The node spawned this process as the leader of its own session, so the process group is this
  * worker, and what its handler forked. Thread rule: any thread; lifeline_start once, first of all,
@@ -14,11 +14,20 @@
 /* The descriptor over which the node and this process talk. */
 enum { LIFELINE_FD = 3 };
 
-/* Ends the process when `parent` is no longer its parent. */
+/* Ends the process when `parent` is no longer its parent. What a handler's children leave behind becomes this process's. */
 void lifeline_start(pid_t parent);
 
-/* KILLs the whole process group. */
+/* To be called again when this process has become another user: the kernel forgets the watch then. */
+void lifeline_watch_parent(void);
+
+/* KILLs what descends from this process, and its whole process group with it. */
 _Noreturn void lifeline_end(void);
+
+/* The children that are there now (after a handler's init) live as long as the worker. */
+void lifeline_keep_children(void);
+/* After a run: kills and reaps every other child, those that left the group included. Costs a system call when there are
+ * no children. */
+void lifeline_reap_strays(void);
 
 /* Units: ms of CLOCK_BOOTTIME; INT64_MAX: no end. */
 void lifeline_set_lease_end(int64_t lease_end_ms);
@@ -36,8 +45,5 @@ _Noreturn void lifeline_obey_terminate(void);
 /* False in a child that the handler forked: it shares this program's signal and exit handlers, but
  * not its duties. */
 bool lifeline_is_worker_process(void);
-
-/* Kills and reaps every child that this process has. When: no child is wanted, by the main thread. */
-void lifeline_reap_strays(void);
 
 #endif

@@ -2,10 +2,18 @@
 #ifndef WORKER_LIMITS_H
 #define WORKER_LIMITS_H
 
+#include "base/error.h"
 #include "wire/messages.h"
 
-/* Address space, file size, open files and cores of the process. */
+/* In the worker's folder: see limits_apply. */
+#define LIMITS_MEMORY_MARK ".out-of-memory"
+
+/* Address space, file size, open files and cores of the process. Of a crash with the address space at its limit it leaves a
+ * mark for the node, in the worker's folder. */
 void limits_apply(const struct wire_hello *hello);
+
+/* The stage's niceness is added to that of the node. INVALID: it may not be. */
+enum status limits_apply_nice(const struct wire_hello *hello, struct error *err) MUST_CHECK;
 
 /* CPU time of one task: SIGXCPU after that many seconds, at most one more. 0: none. It is lifted
  * when the worker is about to wait: between two runs without a pause it is only moved. */

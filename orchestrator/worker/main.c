@@ -12,10 +12,12 @@
 #include <unistd.h>
 
 #include "worker/channel.h"
+#include "worker/identity.h"
 #include "worker/inbox.h"
 #include "worker/lifeline.h"
 #include "worker/limits.h"
 #include "worker/runner.h"
+#include "worker/work.h"
 
 enum { EXIT_USAGE = 2, EXIT_REFUSED = 3, FIRST_FOREIGN_FD = 5 };
 
@@ -38,6 +40,15 @@ static pid_t parse_parent(int argc, char **argv) {
     return errno == 0 && *end == '\0' && parent > 0 && (pid_t)parent == parent ? (pid_t)parent : 0;
 }
 
+/* Niceness first: another user may not lower it. */
+static enum status settle(const struct wire_hello *hello, struct error *err) {
+    enum status status = limits_apply_nice(hello, err);
+    if (status == STATUS_OK && hello->user.data != NULL) {
+        status = identity_become(hello->user.data, hello->work.data, err);
+    }
+    return status == STATUS_OK ? work_enter(hello->work.data, err) : status;
+}
+
 static enum status start(struct error *err) {
     static struct wire_hello hello; /* its texts are wanted to the end */
     if (inbox_wait_hello(&hello, err) != STATUS_OK) {
@@ -47,6 +58,9 @@ static enum status start(struct error *err) {
         channel_breach("the node sent %s", err->text);
     }
     lifeline_set_lease_end(hello.lease_end_ms);
+    if (settle(&hello, err) != STATUS_OK) {
+        return err->code;
+    }
     if (hello.engine == WIRE_HANDLER) { /* a program gets its limits when it is started */
         limits_apply(&hello);
     }

@@ -17,6 +17,7 @@
 #include "worker/engine.h"
 #include "worker/inbox.h"
 #include "worker/lifeline.h"
+#include "worker/work.h"
 
 enum { PROGRESS_INTERVAL_MS = 100, KEPT_BUFFER_BYTES = 1024 * 1024 };
 
@@ -191,6 +192,7 @@ static void run_engine(struct engine_call *call) {
     runner.started_us = now_us();
     runner.engine->run(call);
     int64_t run_us = now_us() - runner.started_us;
+    lifeline_reap_strays(); /* first: after the answer nothing of the run is alive */
     answer(call, run_us);
     lifeline_set_busy(false);
     if (lifeline_is_terminated()) {
@@ -261,6 +263,8 @@ enum status runner_start(const struct wire_hello *hello, struct error *err) {
 }
 
 static void send_ready(void) {
+    lifeline_keep_children();
+    work_keep();
     struct wire_ready ready = {.major = WIRE_MAJOR, .minor = WIRE_MINOR, .handler_abi = PGSTAGE_ABI};
     if (runner.engine->handler_abi != NULL) {
         ready.handler_abi = runner.engine->handler_abi();
@@ -300,6 +304,7 @@ void runner_run(void) {
             inbox_done(first);
             first = next;
         }
+        work_clean();
         say_if_full();
     }
     if (!goes_on) {

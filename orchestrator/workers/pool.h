@@ -24,6 +24,8 @@ struct pool_setup {
     struct stream_flusher *flusher;
     const char *program;
     int lock_fd;
+    struct work_folders *folders;
+    struct oom_watch *oom;
     int64_t start_timeout_ms;
     struct backoff restart;
     int64_t short_life_pause_ms;

@@ -42,7 +42,7 @@ static int open_pairs(struct spawn_pairs *pairs) {
     return failed;
 }
 
-enum status spawn_worker(uv_loop_t *loop, const char *program, int lock_fd, uv_process_t *process,
+enum status spawn_worker(uv_loop_t *loop, const char *program, char **environment, int lock_fd, uv_process_t *process,
                          uv_exit_cb on_exit, struct spawn_ends *ends, struct error *err) {
     struct spawn_pairs pairs = {{-1, -1}, {-1, -1}, {-1, -1}};
     int failed = open_pairs(&pairs);
@@ -60,6 +60,7 @@ enum status spawn_worker(uv_loop_t *loop, const char *program, int lock_fd, uv_p
     uv_process_options_t options = {
         .file = program,
         .args = arguments,
+        .env = environment,
         .flags = UV_PROCESS_DETACHED,
         .stdio = stdio,
         .stdio_count = lock_fd >= 0 ? FD_COUNT : FD_LOCK,

@@ -3,7 +3,7 @@
  * Those that a process brings upon itself, or that a limit of its stage raised, count as a crash of
  * the run. Any other signal was sent by somebody (an operator, the kernel short of memory, a
  * container that ends), and an exit without an answer is the handler's doing, whatever its status:
- * 0 too.
+ * 0 too. When memory ran out, the document that was in hand is taken for the cause.
  */
 #include "workers/verdict.h"
 
@@ -28,7 +28,20 @@ static const struct {
 };
 enum { CRASH_SIGNAL_COUNT = sizeof crash_signals / sizeof crash_signals[0] };
 
-struct verdict verdict_of_exit(int64_t exit_status, int signal, const char *before) {
+static int find_crash(int signal) {
+    for (int i = 0; i < CRASH_SIGNAL_COUNT; i++) {
+        if (crash_signals[i].signal == signal) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+bool verdict_is_crash(int signal) {
+    return find_crash(signal) >= 0;
+}
+
+struct verdict verdict_of_exit(int64_t exit_status, int signal, const char *before, bool out_of_memory) {
     struct verdict verdict = {.end = POOL_CRASH, .kind = signal == 0 ? "no_answer" : "crash"};
     if (signal == 0) {
         snprintf(verdict.text, sizeof verdict.text, "exited with status %" PRId64 " before %s",
@@ -39,16 +52,18 @@ struct verdict verdict_of_exit(int64_t exit_status, int signal, const char *befo
     char number[32];
     snprintf(number, sizeof number, "%d (%s%s)", signal, name != NULL ? "SIG" : "unnamed",
              name != NULL ? name : "");
-    for (size_t i = 0; i < CRASH_SIGNAL_COUNT; i++) {
-        if (crash_signals[i].signal == signal) {
-            const char *limit = crash_signals[i].limit;
-            snprintf(verdict.text, sizeof verdict.text, "crashed: signal %s%s%s", number,
-                     limit != NULL ? ": " : "", limit != NULL ? limit : "");
-            return verdict;
-        }
+    int crash = find_crash(signal);
+    if (out_of_memory) {
+        verdict.kind = "memory";
+    } else if (crash < 0) {
+        verdict.end = POOL_LOST;
+        verdict.kind = "killed";
     }
-    verdict.end = POOL_LOST;
-    verdict.kind = "killed";
-    snprintf(verdict.text, sizeof verdict.text, "killed by signal %s", number);
+    const char *limit = crash >= 0 ? crash_signals[crash].limit : NULL;
+    if (out_of_memory) {
+        limit = crash >= 0 ? "the stage's limit of memory was reached" : "the machine, or its control group, ran out of memory";
+    }
+    snprintf(verdict.text, sizeof verdict.text, "%s signal %s%s%s", crash >= 0 ? "crashed:" : "killed by", number,
+             limit != NULL ? ": " : "", limit != NULL ? limit : "");
     return verdict;
 }

@@ -16,7 +16,11 @@ struct verdict {
 };
 
 /* A process that ended by itself, or by somebody else's hand: its exit status, or the signal that
- * ended it (else 0). `before`: what it should have done first ("answering"). */
-struct verdict verdict_of_exit(int64_t exit_status, int signal, const char *before);
+ * ended it (else 0). `before`: what it should have done first ("answering"). `out_of_memory`: it is
+ * proven that the signal came of that. */
+struct verdict verdict_of_exit(int64_t exit_status, int signal, const char *before, bool out_of_memory);
+
+/* Whether the signal is one that a process brings upon itself. */
+bool verdict_is_crash(int signal);
 
 #endif

@@ -16,12 +16,14 @@
 #include "base/error.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/oom.h"
 #include "ports/workers.h"
 #include "wire/messages.h"
 #include "workers/brakes.h"
 #include "workers/output.h"
 #include "workers/run.h"
 #include "workers/stream.h"
+#include "workers/work_folder.h"
 
 enum worker_state {
     WORKER_STARTING, /* HELLO is sent */
@@ -55,6 +57,8 @@ struct worker_setup {
     struct stream_flusher *flusher;
     const char *program;
     int lock_fd; /* -1: none */
+    struct work_folders *folders;
+    struct oom_watch *oom;
     int64_t start_timeout_ms;
     const int64_t *lease_end_ms;
     const struct pool_spec *spec;
@@ -67,6 +71,7 @@ struct worker_death {
     enum brakes_cause cause;
     const char *reason;
     int64_t started_ms;
+    bool silent; /* it said nothing at its start */
 };
 
 struct worker_events {
@@ -92,6 +97,7 @@ struct worker {
 
     uv_process_t process;
     pid_t group; /* 0: there is none */
+    char *work;  /* its folder; NULL: none */
     struct stream channel;
     uv_pipe_t streams[OUTPUT_STREAM_COUNT];
     uv_timer_t timer;
@@ -110,7 +116,7 @@ struct worker {
     int64_t started_ms, head_ms, interrupt_by_ms;
     int64_t lease_told_ms;
 
-    bool was_ready, last_call, group_gone, draining;
+    bool was_ready, last_call, group_gone, strays_gone, draining;
     int open_ends; /* of channel, stdout, stderr */
     int polls;     /* for the rest of the group */
     int64_t exit_status;

@@ -6,9 +6,12 @@
 
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/memory.h"
 #include "base/require.h"
 #include "workers/depth.h"
+#include "workers/environment.h"
+#include "workers/orphans.h"
 #include "workers/spawn.h"
 #include "workers/worker_parts.h"
 
@@ -120,6 +123,7 @@ static void on_exit_status(uv_process_t *process, int64_t exit_status, int signa
     struct worker *worker = process->data;
     worker->exit_status = exit_status;
     worker->exit_signal = signal;
+    orphans_forget(worker->group);
     worker_step(worker, EVENT_EXIT);
 }
 
@@ -169,12 +173,24 @@ static enum status open_ends(struct worker *worker, const struct spawn_ends *end
     return code;
 }
 
+static enum status spawn(struct worker *worker, struct spawn_ends *ends, struct error *err) {
+    const struct worker_setup *setup = worker->setup;
+    enum status made = work_folder_make(setup->folders, setup->spec->user != NULL, &worker->work, err);
+    struct arena arena = {0};
+    char **environment = environment_build(&arena, setup->spec, worker->work);
+    /* Also without a folder: the handle must be initialised. */
+    const char *program = made == STATUS_OK ? setup->program : "";
+    enum status spawned = spawn_worker(setup->loop, program, environment, setup->lock_fd, &worker->process,
+                                       on_exit_status, ends, err);
+    arena_finish(&arena);
+    return made == STATUS_OK ? spawned : made;
+}
+
 static void start(struct worker *worker) {
     const struct worker_setup *setup = worker->setup;
     struct error err = ERROR_NONE;
     struct spawn_ends ends;
-    if (spawn_worker(setup->loop, setup->program, setup->lock_fd, &worker->process, on_exit_status,
-                     &ends, &err) != STATUS_OK) {
+    if (spawn(worker, &ends, &err) != STATUS_OK) {
         worker_blame(worker, CAUSE_SPAWN, "%s", err.text);
         worker->last_call = true;
         worker_arm_after(worker, 0);
@@ -182,6 +198,7 @@ static void start(struct worker *worker) {
     }
     worker->process.data = worker;
     worker->group = worker->process.pid;
+    orphans_know(worker->group);
     log_event(LOG_INFO, "worker.start", "pipeline=%s stage=%s worker=%d pid=%d",
               setup->spec->pipeline, setup->spec->stage, worker->number, (int)worker->group);
     if (open_ends(worker, &ends, &err) != STATUS_OK) {

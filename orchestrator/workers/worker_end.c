@@ -2,16 +2,20 @@
  *
  * A run may be given to another worker only when nothing of this one can act any more: its group is
  * killed again after the worker is reaped (a grandchild may have ignored TERM, or outlived a
- * crash), and awaited. Then its pipes are read to their end, for an answer or a last line that was
+ * crash), and awaited; so is what had left the group. Then its pipes are read to their end, for an answer or a last line that was
  * written just before; a process that left the group and holds them open is not waited for.
  */
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/memory.h"
 #include "base/require.h"
 #include "workers/group.h"
+#include "workers/orphans.h"
 #include "workers/verdict.h"
 #include "workers/worker_parts.h"
 
@@ -41,6 +45,13 @@ void worker_end_poll(struct worker *worker) {
             return;
         }
     }
+    if (worker->group != 0 && !worker->strays_gone) {
+        worker->strays_gone = orphans_are_gone();
+        if (!worker->strays_gone) {
+            await_group(worker);
+            return;
+        }
+    }
     if (worker->open_ends == 0 || worker->last_call) {
         worker_step(worker, EVENT_GONE);
     } else if (worker->draining && !uv_is_active((uv_handle_t *)&worker->timer)) {
@@ -58,6 +69,21 @@ static bool lease_ended(const struct worker *worker) {
     return *worker->setup->lease_end_ms <= worker_now(worker);
 }
 
+/* The kernel killed it for lack of memory, or it crashed and had seen (worker/limits.c) that its address space was at the
+ * stage's limit. */
+static bool is_out_of_memory(const struct worker *worker) {
+    if (worker->exit_signal == SIGKILL) {
+        return oom_watch_explains(worker->setup->oom);
+    }
+    if (worker->work == NULL || !verdict_is_crash(worker->exit_signal)) {
+        return false;
+    }
+    char *mark = mem_format("%s/" WORK_MEMORY_MARK, worker->work);
+    bool is_there = access(mark, F_OK) == 0;
+    free(mark);
+    return is_there;
+}
+
 static struct verdict verdict_of(const struct worker *worker) {
     struct verdict verdict = {.end = POOL_RETURNED, .kind = "returned"};
     switch (worker->cause) {
@@ -65,7 +91,8 @@ static struct verdict verdict_of(const struct worker *worker) {
         return verdict_of_exit(worker->exit_status, worker->exit_signal,
                                !worker->was_ready             ? "it was ready"
                                : list_is_empty(&worker->pipe) ? "it was told to"
-                                                              : "answering");
+                                                              : "answering",
+                               is_out_of_memory(worker));
     case CAUSE_PROTOCOL:
         verdict.end = POOL_CRASH;
         verdict.kind = "protocol";
@@ -175,7 +202,8 @@ static void tell_dead(struct worker *worker, enum brakes_cause cause,
     worker->events.dead(worker->events.context, worker,
                         &(struct worker_death){.cause = cause,
                                                .reason = reason.data,
-                                               .started_ms = worker->started_ms});
+                                               .started_ms = worker->started_ms,
+                                               .silent = worker->cause == CAUSE_SILENCE});
     buf_finish(&reason);
 }
 
@@ -217,5 +245,7 @@ void worker_bury(struct worker *worker) {
     }
     buf_finish(&tail);
     tell_dead(worker, cause, &verdict);
+    work_folder_remove(worker->setup->folders, worker->work);
+    worker->work = NULL;
     close_handles(worker);
 }

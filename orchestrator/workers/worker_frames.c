@@ -445,6 +445,7 @@ struct wire_hello worker_hello(const struct pool_spec *spec, int64_t lease_end_m
 void worker_send_hello(struct worker *worker) {
     worker->lease_told_ms = *worker->setup->lease_end_ms;
     struct wire_hello message = worker_hello(worker->setup->spec, worker->lease_told_ms);
+    message.work = bytes_of(worker->work);
     struct error err = ERROR_NONE;
     enum status put = wire_put_hello(stream_out(&worker->channel), &message, &err);
     wire_hello_finish(&message);

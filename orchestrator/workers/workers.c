@@ -11,14 +11,16 @@
 #include "workers/pool.h"
 #include "workers/stream.h"
 
-enum { ROOM_BYTES = 64 * 1024 };
+enum { ROOM_BYTES = 64 * 1024, OOM_LOOK_MS = 1000 };
 
 struct workers {
     struct pool_setup setup;
     struct list pools;
     struct stream_flusher flusher;
     int64_t lease_end_ms;
-    char *program;
+    char *program, *oom_counter;
+    struct oom_watch oom;
+    uv_timer_t oom_timer;
     char room[ROOM_BYTES];
 
     struct close_group closing;
@@ -76,6 +78,20 @@ static struct backoff restart_policy(const struct backoff *wanted) {
                             .jitter_percent = WORKERS_RESTART_JITTER_PERCENT};
 }
 
+static void on_oom_look(uv_timer_t *timer) {
+    struct workers *workers = timer->data;
+    oom_watch_look(&workers->oom);
+}
+
+static void watch_memory(struct workers *workers, uv_loop_t *loop, const char *counter) {
+    workers->oom_counter = mem_copy_string(counter);
+    oom_watch_init(&workers->oom, workers->oom_counter);
+    uv_timer_init(loop, &workers->oom_timer);
+    workers->oom_timer.data = workers;
+    uv_timer_start(&workers->oom_timer, on_oom_look, OOM_LOOK_MS, OOM_LOOK_MS);
+    uv_unref((uv_handle_t *)&workers->oom_timer);
+}
+
 enum status workers_create(uv_loop_t *loop, const struct workers_options *options,
                            struct workers_ops *ops, struct workers **workers, struct error *err) {
     if (options->program == NULL) {
@@ -94,6 +110,8 @@ enum status workers_create(uv_loop_t *loop, const struct workers_options *option
         .flusher = &made->flusher,
         .program = made->program,
         .lock_fd = options->lock_fd,
+        .folders = work_folders_create(loop, options->work_root),
+        .oom = &made->oom,
         .start_timeout_ms = or_default(options->start_timeout_ms, WORKERS_START_TIMEOUT_MS),
         .restart = restart_policy(&options->restart),
         .short_life_pause_ms =
@@ -103,6 +121,7 @@ enum status workers_create(uv_loop_t *loop, const struct workers_options *option
         .room_bytes = sizeof made->room,
     };
     list_init(&made->pools);
+    watch_memory(made, loop, options->oom_counter);
     stream_flusher_init(&made->flusher, loop);
     *ops = operations;
     ops->context = made;
@@ -115,17 +134,24 @@ static void on_closed(void *context) {
     void (*closed)(void *context) = workers->closed;
     void *closed_context = workers->closed_context;
     free(workers->program);
+    free(workers->oom_counter);
     free(workers);
     if (closed != NULL) {
         closed(closed_context);
     }
 }
 
+static void on_folders_gone(void *context) {
+    struct workers *workers = context;
+    close_group_begin(&workers->closing, on_closed, workers);
+    stream_flusher_close(&workers->flusher, &workers->closing);
+    close_group_add(&workers->closing, (uv_handle_t *)&workers->oom_timer);
+    close_group_end(&workers->closing);
+}
+
 void workers_destroy(struct workers *workers, void (*closed)(void *context), void *context) {
     REQUIRE(list_is_empty(&workers->pools));
     workers->closed = closed;
     workers->closed_context = context;
-    close_group_begin(&workers->closing, on_closed, workers);
-    stream_flusher_close(&workers->flusher, &workers->closing);
-    close_group_end(&workers->closing);
+    work_folders_destroy(workers->setup.folders, on_folders_gone, workers);
 }

@@ -22,6 +22,8 @@ struct workers;
 struct workers_options {
     const char *program; /* path of pgstage-worker */
     int lock_fd;         /* every worker inherits it as descriptor 4; -1: none */
+    const char *work_root;   /* where workers get folders of their own (work_folder.h); NULL: they get none */
+    const char *oom_counter; /* file with a line "oom_kill N"; NULL: the kernel's */
     const struct clock_ops *clock;
     const struct random_ops *random;
 

@@ -209,9 +209,7 @@ Test(ends, a_worker_killed_while_idle_is_replaced) {
     for (int i = 0; i < 30; i++) { /* more often than deaths of its own would be forgiven */
         pid_t pid = (pid_t)rig_number(rig_run(rig, "pid"));
         kill(pid, SIGKILL);
-        while (rig->ops.has_idle(rig->pool)) {
-            rig_linger(rig, 1);
-        }
+        rig_wait_log(rig, "worker.end ", i + 1);
         rig_wait_room(rig, 1);
     }
     cr_assert_eq(rig->ops.state(rig->pool, NULL), POOL_UP);

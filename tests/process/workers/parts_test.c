@@ -159,12 +159,12 @@ Test(verdict, every_signal_has_one) {
         for (size_t i = 0; i < sizeof crashes / sizeof crashes[0]; i++) {
             is_crash = is_crash || crashes[i] == number;
         }
-        struct verdict verdict = verdict_of_exit(0, number, "answering");
+        struct verdict verdict = verdict_of_exit(0, number, "answering", false);
         cr_assert_eq(verdict.end, is_crash ? POOL_CRASH : POOL_LOST, "signal %d", number);
         cr_assert_str_not_empty(verdict.text);
     }
-    cr_assert_str_eq(verdict_of_exit(0, 34, "").text, "killed by signal 34 (unnamed)");
-    cr_assert_str_eq(verdict_of_exit(255, 0, "answering").text,
+    cr_assert_str_eq(verdict_of_exit(0, 34, "", false).text, "killed by signal 34 (unnamed)");
+    cr_assert_str_eq(verdict_of_exit(255, 0, "answering", false).text,
                      "exited with status 255 before answering");
 }
 
