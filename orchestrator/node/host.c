@@ -1,5 +1,6 @@
 #include "node/host.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,8 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "workers/work_folder.h"
 
 const char *host_identity(void) {
     static char identity[64];
@@ -26,6 +29,8 @@ const char *host_identity(void) {
     }
     return identity;
 }
+
+#define WORK_SUFFIX ".work"
 
 static enum status make_folder(const char *folder, struct error *err) {
     char *path = mem_copy_string(folder);
@@ -48,14 +53,31 @@ static enum status make_folder(const char *folder, struct error *err) {
     return status;
 }
 
+/* Locks and workers' folders lie in it. */
+static enum status check_folder(const char *folder, struct error *err) {
+    struct stat found;
+    if (lstat(folder, &found) != 0) {
+        return error_set_errno(err, STATUS_INVALID, errno, "the folder '%s'", folder);
+    }
+    if (!S_ISDIR(found.st_mode) || found.st_uid != geteuid()) {
+        return error_set(err, STATUS_INVALID, "'%s' must be a folder of the user who runs the node, and no link", folder);
+    }
+    if ((found.st_mode & 077) != 0 && chmod(folder, 0700) != 0) {
+        return error_set_errno(err, STATUS_INVALID, errno, "cannot close the folder '%s' to others", folder);
+    }
+    return STATUS_OK;
+}
+
 enum status host_lock_take(const char *folder, struct host_lock *lock, struct error *err) {
     lock->fd = -1;
     enum status status = make_folder(folder, err);
+    status = status == STATUS_OK ? check_folder(folder, err) : status;
     if (status != STATUS_OK) {
         return status;
     }
     lock->path = mem_format("%s/node-%d-%llx.lock", folder, (int)getpid(),
                             (unsigned long long)random_next(&random_system));
+    lock->work = mem_format("%s" WORK_SUFFIX, lock->path);
     lock->fd = open(lock->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (lock->fd < 0 || flock(lock->fd, LOCK_EX | LOCK_NB) != 0) {
         status = error_set_errno(err, STATUS_INVALID, errno, "cannot make the lock file '%s'", lock->path);
@@ -71,7 +93,8 @@ void host_lock_release(struct host_lock *lock) {
         lock->fd = -1;
     }
     free(lock->path);
-    lock->path = NULL;
+    free(lock->work);
+    lock->path = lock->work = NULL;
 }
 
 bool host_lock_is_dead(const char *path) {
@@ -85,4 +108,37 @@ bool host_lock_is_dead(const char *path) {
     }
     close(fd);
     return dead;
+}
+
+/* A node makes its lock before the folder beside it, and removes the folder before its lock. */
+static bool is_leftover(const char *folder, const char *name, size_t stem) {
+    char *lock = mem_format("%s/%.*s", folder, (int)stem, name);
+    int fd = open(lock, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    bool dead = fd < 0 ? errno == ENOENT : flock(fd, LOCK_EX | LOCK_NB) == 0;
+    if (fd >= 0) {
+        close(fd);
+    }
+    free(lock);
+    return dead;
+}
+
+void host_remove_leftovers(const char *folder) {
+    DIR *open_folder = opendir(folder);
+    struct dirent *entry;
+    while (open_folder != NULL && (entry = readdir(open_folder)) != NULL) {
+        size_t length = strlen(entry->d_name), suffix = strlen(WORK_SUFFIX);
+        if (length <= suffix || strcmp(entry->d_name + length - suffix, WORK_SUFFIX) != 0 ||
+            !is_leftover(folder, entry->d_name, length - suffix)) {
+            continue;
+        }
+        struct error err = ERROR_NONE;
+        char *work = mem_format("%s/%s", folder, entry->d_name);
+        if (work_folders_remove_all(work, &err) != STATUS_OK) {
+            log_event(LOG_WARN, "work.left", "folder=%s reason=%s", log_text(work), log_text(err.text));
+        }
+        free(work);
+    }
+    if (open_folder != NULL) {
+        closedir(open_folder);
+    }
 }

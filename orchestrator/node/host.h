@@ -13,16 +13,21 @@
 struct host_lock {
     int fd; /* -1: none */
     char *path;
+    char *work; /* where its workers' folders are: the path, and ".work" */
 };
 
 /* The kernel's boot id: lock files can be compared within one. Borrowed, never NULL. */
 const char *host_identity(void);
 
-/* Creates and locks FOLDER/node-PID-RANDOM.lock. */
+/* Creates and locks FOLDER/node-PID-RANDOM.lock. The folder is made if need be, for its owner alone. Errors: INVALID it is
+ * somebody else's, or a link. */
 enum status host_lock_take(const char *folder, struct host_lock *lock, struct error *err) MUST_CHECK;
 void host_lock_release(struct host_lock *lock); /* removes the file */
 
 /* True when the file exists and nobody holds it: the process and all its workers are gone. Removes the file then. */
 bool host_lock_is_dead(const char *path);
+
+/* Removes what workers of dead nodes left in their folders. Blocking. */
+void host_remove_leftovers(const char *folder);
 
 #endif

@@ -332,6 +332,7 @@ static enum status create_parts(struct node *node, struct error *err) {
     struct workers_options workers = {
         .program = node->options.worker_program,
         .lock_fd = node->lock.fd,
+        .work_root = node->lock.work,
         .clock = &node->clock,
         .random = &node->random,
     };
@@ -355,6 +356,32 @@ static enum status create_parts(struct node *node, struct error *err) {
     return status;
 }
 
+struct leftovers {
+    uv_work_t work;
+    char *folder;
+};
+
+static void on_remove_leftovers(uv_work_t *work) {
+    const struct leftovers *leftovers = work->data;
+    host_remove_leftovers(leftovers->folder);
+}
+
+static void on_leftovers_removed(uv_work_t *work, int status) {
+    struct leftovers *leftovers = work->data;
+    (void)status; /* never cancelled */
+    free(leftovers->folder);
+    free(leftovers);
+}
+
+/* In the thread pool; nothing waits for it but the end of the loop. */
+static void remove_leftovers(struct node *node) {
+    struct leftovers *leftovers = mem_alloc(sizeof *leftovers);
+    leftovers->folder = mem_copy_string(node->options.lock_folder);
+    leftovers->work.data = leftovers;
+    int failed = uv_queue_work(node->loop, &leftovers->work, on_remove_leftovers, on_leftovers_removed);
+    REQUIRE(failed == 0);
+}
+
 enum status node_open(struct process *process, const struct node_options *options, struct node_reload *definitions,
                       struct node **opened, struct error *err) {
     struct node *node = mem_alloc(sizeof *node);
@@ -373,6 +400,7 @@ enum status node_open(struct process *process, const struct node_options *option
     node->specs = specs_build(&node->arena, node->options.pipeline_count, node->options.pipelines);
     enum status status = host_lock_take(options->lock_folder, &node->lock, err);
     if (status == STATUS_OK) {
+        remove_leftovers(node);
         status = create_parts(node, err);
     }
     if (status != STATUS_OK) {

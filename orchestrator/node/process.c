@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/require.h"
 #include "node/private.h"
+#include "workers/orphans.h"
 
 enum { SAME_REQUEST_MS = 250 };
 
@@ -123,6 +124,7 @@ enum status node_run(const struct node_options *options, struct node_result *res
     *result = (struct node_result){0};
     list_init(&process->nodes);
     init_handles(process);
+    orphans_take_over();
     reload_create(process);
     struct node_reload first = {.pipeline_count = options->pipeline_count, .pipelines = options->pipelines};
     enum status status = node_open(process, options, &first, &process->front, err);
