@@ -46,7 +46,9 @@ struct pool_spec {
     struct pool_limits limits;
     const char *const *env; /* NAME, from the node's environment, or NAME=VALUE; NULL-terminated; NULL: none but the usual */
     const char *user;       /* whom the workers run as; NULL: whoever runs the node */
-    int batch_size;         /* runs that are given to a worker at once; 0: one by one */
+    int batch_size;         /* runs that are given to a worker at once; 0: one by one. A batch that fails as a whole (crash,
+                             * time-out, loss, or its handler says so) is run again in halves, until the run that is to
+                             * blame stands alone: only that one's failure is told */
     int64_t batch_wait_ms;  /* how long a batch that is not full waits for more */
     int recycle_runs;       /* a worker is replaced after so many; 0: never */
     int64_t recycle_bytes;  /* and when it holds so much memory; 0: never */
@@ -99,7 +101,7 @@ enum pool_flow {
 /* Borrowed for the callback. */
 struct pool_outcome {
     enum pool_end end;
-    int64_t run_us;
+    int64_t run_us;   /* of a run in a batch: its share, the batch's time divided by the size of the batch */
     const char *kind; /* for `failure`, NULL when OK. RETRY, FAIL: "error"; CRASH: "crash" (a signal of its own doing),
                        * "memory" (proven), "no_answer" (it exited without one), "protocol" (what it said made no sense);
                        * TIMEOUT: "timeout"; LOST: "killed" (a signal from somebody else), "silence" (a fresh worker, for a
@@ -132,21 +134,26 @@ struct workers_ops {
     /* Starts the pool's workers. OK: `closed` comes exactly once, after close(). */
     enum status (*open)(void *context, const struct pool_spec *spec, const struct pool_events *events,
                         struct pool **pool, struct error *err);
-    /* How many more tasks the pool takes now. One per idle worker; more only while the mean run time is under 5 ms. */
+    /* How many more tasks the pool takes now. One per idle worker; more only while the mean run time is under 5 ms. With
+     * batches: batch_size per idle worker, less those that are gathered. */
     int (*room)(const struct pool *pool);
     /* Whether a worker is idle, with nothing in its pipe. */
     bool (*has_idle)(const struct pool *pool);
     /* AGAIN: no room now; it can shrink by itself between room() and start(), when a run in hand turns out to be long.
      * An `alone` task is taken when a fresh worker is there or can be had, and may wait for it inside of the pool. */
     enum status (*start)(struct pool *pool, const struct pool_task *task, struct error *err);
-    /* Passes on that the run's task was cancelled or superseded. Unknown runs are ignored. */
+    /* Passes on that the run's task was cancelled or superseded; one that is gathered for a batch ends as RETURNED.
+     * Unknown runs are ignored. */
     void (*tell)(struct pool *pool, uint64_t run, bool cancelled, bool superseded);
-    /* Kills the worker that has the run: TERM to its group, grace, KILL; ends as INTERRUPTED. Other runs in its pipe end
-     * as RETURNED. Unknown runs are ignored. */
+    /* Kills the worker that has the run: TERM to its group, grace, KILL; ends as INTERRUPTED. Other runs in its pipe, also
+     * those of the same batch, end as RETURNED. Unknown runs are ignored. */
     void (*interrupt)(struct pool *pool, uint64_t run);
     /* Interrupts all runs of all pools at once: the node's lease is about to end, or a second stop signal came. `now`:
      * KILL without a grace. */
     void (*interrupt_all)(void *context, bool now);
+    /* Nothing more comes for now: what is gathered for a batch, and what would run again because its batch failed as a
+     * whole, ends as RETURNED, until the next `start`. */
+    void (*give_back)(struct pool *pool);
     /* Ends the pool: workers that are idle stop at once, others when their pipe is empty. */
     void (*close)(struct pool *pool);
     /* State, and why it is parked, or why the last process did not get ready when none did since (NULL: no such thing

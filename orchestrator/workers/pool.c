@@ -1,5 +1,5 @@
 /* pool.c - the runs of a pool: given to the worker with the shortest pipe, or kept until a fresh
- * process is there.
+ * process is there; batches.c gives several at once.
  *
  * A run that no worker has ends here only when it waited; its event is owed until the next turn of
  * the loop, because it may not come from inside the call that ends it.
@@ -11,6 +11,7 @@
 
 #include "base/memory.h"
 #include "base/require.h"
+#include "workers/batches.h"
 #include "workers/worker_parts.h"
 
 /* ---- who takes the next one ----------------------------------------------------------------- */
@@ -18,6 +19,9 @@
 int pool_room(const struct pool *pool) {
     if (pool->closing) {
         return 0;
+    }
+    if (pool->spec.batch_size > 0) {
+        return batches_room(pool);
     }
     int room = 0, limit = depth_limit(&pool->depth);
     int64_t now_ms = clock_now_ms(pool->setup->clock);
@@ -29,15 +33,30 @@ int pool_room(const struct pool *pool) {
     return room;
 }
 
+static bool is_idle(const struct worker *worker) {
+    return worker != NULL && worker->state == WORKER_IDLE && !worker->stop_wanted;
+}
+
 static struct worker *find_idle(const struct pool *pool, bool fresh) {
     for (int i = 0; i < pool->spec.workers; i++) {
         struct worker *worker = pool->slots[i];
-        if (worker != NULL && worker->state == WORKER_IDLE && !worker->stop_wanted &&
-            (worker->fresh || !fresh)) {
+        if (is_idle(worker) && (worker->fresh || !fresh)) {
             return worker;
         }
     }
     return NULL;
+}
+
+struct worker *pool_find_idle(const struct pool *pool) {
+    return find_idle(pool, false);
+}
+
+int pool_count_idle(const struct pool *pool) {
+    int count = 0;
+    for (int i = 0; i < pool->spec.workers; i++) {
+        count += is_idle(pool->slots[i]);
+    }
+    return count;
 }
 
 bool pool_has_idle(const struct pool *pool) {
@@ -128,8 +147,8 @@ static enum status give(struct pool *pool, struct worker *worker, const struct w
     return code;
 }
 
-static enum status wait_for_fresh(struct pool *pool, const struct wire_run *message,
-                                  struct error *err) {
+enum status pool_keep_run(struct pool *pool, const struct wire_run *message, struct run **kept,
+                          struct error *err) {
     struct run *run = new_run(pool, message->run);
     buf_init(&run->frame, (size_t)WIRE_FRAME_MAX + WIRE_HEADER_BYTES);
     enum status code = wire_put_run(&run->frame, message, err);
@@ -137,6 +156,18 @@ static enum status wait_for_fresh(struct pool *pool, const struct wire_run *mess
         free_run(pool, run);
         return code;
     }
+    *kept = run;
+    return STATUS_OK;
+}
+
+static enum status wait_for_fresh(struct pool *pool, const struct wire_run *message,
+                                  struct error *err) {
+    struct run *run = NULL;
+    enum status code = pool_keep_run(pool, message, &run, err);
+    if (code != STATUS_OK) {
+        return code;
+    }
+    run->place = RUN_WAITING;
     list_append(&pool->waiting, &run->link);
     pool->waiting_count++;
     return STATUS_OK;
@@ -179,6 +210,9 @@ enum status pool_start(struct pool *pool, const struct pool_task *task, struct e
     if (task->alone) {
         return start_alone(pool, &message, err);
     }
+    if (pool->spec.batch_size > 0) {
+        return batches_start(pool, &message, err);
+    }
     struct worker *worker = find_shortest(pool);
     if (worker == NULL) {
         return error_set(err, STATUS_AGAIN, "no worker has room");
@@ -188,14 +222,8 @@ enum status pool_start(struct pool *pool, const struct pool_task *task, struct e
 
 /* The message was made when the run came, so that its texts were copied once; the lease has moved
  * since. */
-void pool_give_waiting(struct pool *pool, struct worker *worker) {
-    if (list_is_empty(&pool->waiting)) {
-        return;
-    }
-    struct run *run = LIST_ENTRY(pool->waiting.next, struct run, link);
-    list_remove(&run->link);
-    pool->waiting_count--;
-
+void pool_give_kept(struct pool *pool, struct worker *worker, struct run *run,
+                    uint32_t batch_left) {
     struct error err = ERROR_NONE;
     struct wire_frame frame;
     struct wire_run message;
@@ -204,10 +232,22 @@ void pool_give_waiting(struct pool *pool, struct worker *worker) {
     code = wire_get_run(&frame, WIRE_MINOR, &message, &err);
     REQUIRE(code == STATUS_OK);
     message.lease_end_ms = *pool->setup->lease_end_ms;
+    message.batch_left = batch_left;
+    run->place = RUN_IN_PIPE;
     code = worker_give(worker, run, &message, &err);
     REQUIRE(code == STATUS_OK);
+}
+
+void pool_give_waiting(struct pool *pool, struct worker *worker) {
+    if (list_is_empty(&pool->waiting)) {
+        return;
+    }
+    struct run *run = LIST_ENTRY(pool->waiting.next, struct run, link);
+    list_remove(&run->link);
+    pool->waiting_count--;
+    pool_give_kept(pool, worker, run, 0);
     worker->exclusive = true;
-    buf_finish(&run->frame);
+    buf_finish(&run->frame); /* it is not sent again */
     if (run->cancelled || run->superseded) {
         worker_tell(worker, run, run->cancelled, run->superseded);
     }
@@ -215,8 +255,7 @@ void pool_give_waiting(struct pool *pool, struct worker *worker) {
 
 /* ---- over ----------------------------------------------------------------------------------- */
 
-void pool_run_over(struct pool *pool, struct run *run, const struct pool_outcome *outcome) {
-    uint64_t id = run->id;
+static void note_end(struct pool *pool, const struct pool_outcome *outcome) {
     switch (outcome->end) {
     case POOL_OK:
     case POOL_RETRY:
@@ -233,8 +272,19 @@ void pool_run_over(struct pool *pool, struct run *run, const struct pool_outcome
     case POOL_RETURNED:
         break;
     }
-    free_run(pool, run);
-    pool->events.ended(pool->events.context, pool, id, outcome);
+}
+
+void pool_run_over(struct pool *pool, struct run *run, const struct pool_outcome *outcome) {
+    uint64_t id = run->id;
+    note_end(pool, outcome);
+    /* A worker's time is counted once, however many runs shared it. */
+    struct pool_outcome told = *outcome;
+    told.run_us /= batches_size(run);
+    if (!batches_take_back(pool, run, outcome)) {
+        free_run(pool, run);
+        pool->events.ended(pool->events.context, pool, id, &told);
+    }
+    batches_dispatch(pool);
 }
 
 static void on_deliver(uv_idle_t *idle) {
@@ -243,7 +293,7 @@ static void on_deliver(uv_idle_t *idle) {
     while (!list_is_empty(&pool->returned)) {
         struct run *run = LIST_ENTRY(pool->returned.next, struct run, link);
         bool interrupted = run->fate == RUN_INTERRUPTED;
-        const char *text = interrupted ? "interrupted" : "no fresh worker process could be had";
+        const char *text = interrupted ? "interrupted" : "no worker process has begun it";
         struct pool_outcome outcome = {.end = interrupted ? POOL_INTERRUPTED : POOL_RETURNED,
                                        .kind = interrupted ? "interrupted" : "returned",
                                        .message = {text, strlen(text)}};
@@ -252,27 +302,31 @@ static void on_deliver(uv_idle_t *idle) {
     pool_close_when_done(pool);
 }
 
-static void return_run(struct pool *pool, struct run *run, enum run_fate fate) {
+void pool_return_run(struct pool *pool, struct run *run, enum run_fate fate) {
+    if (run->place == RUN_WAITING) {
+        list_remove(&run->link);
+        pool->waiting_count--;
+    } else {
+        batches_remove(pool, run);
+    }
+    run->place = RUN_OWED;
     run->fate = fate;
-    buf_finish(&run->frame); /* it does not wait any more */
-    list_remove(&run->link);
-    pool->waiting_count--;
+    buf_finish(&run->frame);
     list_append(&pool->returned, &run->link);
     uv_idle_start(&pool->deliver, on_deliver);
 }
 
 void pool_return_waiting(struct pool *pool, enum run_fate fate) {
     LIST_EACH_SAFE(node, after, &pool->waiting) {
-        return_run(pool, LIST_ENTRY(node, struct run, link), fate);
+        pool_return_run(pool, LIST_ENTRY(node, struct run, link), fate);
     }
 }
 
-/* ---- what runs are told --------------------------------------------------------------------- */
-
-/* Not true of those whose end is only to be told yet. */
-static bool is_waiting(const struct run *run) {
-    return run->worker == NULL && run->frame.data != NULL;
+void pool_give_back(struct pool *pool) {
+    batches_give_back(pool);
 }
+
+/* ---- what runs are told --------------------------------------------------------------------- */
 
 void pool_tell(struct pool *pool, uint64_t id, bool cancelled, bool superseded) {
     struct run *run = map_get(&pool->runs, (int64_t)id);
@@ -281,8 +335,18 @@ void pool_tell(struct pool *pool, uint64_t id, bool cancelled, bool superseded) 
     }
     run->cancelled = run->cancelled || cancelled;
     run->superseded = run->superseded || superseded;
-    if (run->worker != NULL) {
+    switch (run->place) {
+    case RUN_IN_PIPE:
         worker_tell(run->worker, run, run->cancelled, run->superseded);
+        return;
+    case RUN_GATHERED:
+    case RUN_HALVED: /* it has not begun, and need not */
+        pool_return_run(pool, run, RUN_OPEN);
+        return;
+    case RUN_WAITING:
+    case RUN_SUSPECT:
+    case RUN_OWED:
+        return;
     }
 }
 
@@ -291,15 +355,29 @@ void pool_interrupt(struct pool *pool, uint64_t id) {
     if (run == NULL) {
         return;
     }
-    if (run->worker != NULL) {
+    run->interrupted = true;
+    switch (run->place) {
+    case RUN_IN_PIPE:
         worker_interrupt(run->worker, run);
-    } else if (is_waiting(run)) {
-        return_run(pool, run, RUN_INTERRUPTED);
+        return;
+    case RUN_WAITING:
+    case RUN_GATHERED:
+    case RUN_HALVED:
+        pool_return_run(pool, run, RUN_INTERRUPTED);
+        return;
+    case RUN_SUSPECT:
+    case RUN_OWED:
+        return;
     }
 }
 
 void pool_interrupt_all(struct pool *pool, bool now) {
+    MAP_EACH(slot, &pool->runs) {
+        struct run *run = slot->value;
+        run->interrupted = true;
+    }
     pool_return_waiting(pool, RUN_INTERRUPTED);
+    batches_return(pool, RUN_INTERRUPTED);
     for (int i = 0; i < pool->spec.workers; i++) {
         if (pool->slots[i] != NULL) {
             worker_interrupt_all(pool->slots[i], now);

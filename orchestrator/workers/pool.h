@@ -49,6 +49,13 @@ struct pool {
     int waiting_count;
     struct list returned; /* runs whose `ended` is owed */
 
+    /* With batch_size. */
+    struct list gathered;  /* runs that no worker has yet, oldest first */
+    int gathered_count;
+    size_t gathered_bytes; /* of their frames */
+    struct list halves;    /* struct batch: of batches that failed as a whole */
+    bool giving_back;      /* until the next start: what would run again does not */
+
     struct depth depth;
     struct brakes brakes;
     char *parked_reason; /* NULL: not parked */
@@ -57,6 +64,7 @@ struct pool {
 
     uv_timer_t restart; /* runs while a start is delayed */
     uv_idle_t deliver;  /* runs while `returned` holds any */
+    uv_timer_t gather;  /* runs while a batch waits for more */
     struct close_group closing_handles;
     bool closing, closing_is_told;
 };
@@ -71,6 +79,7 @@ enum status pool_start(struct pool *pool, const struct pool_task *task,
 void pool_tell(struct pool *pool, uint64_t run, bool cancelled, bool superseded);
 void pool_interrupt(struct pool *pool, uint64_t run);
 void pool_interrupt_all(struct pool *pool, bool now);
+void pool_give_back(struct pool *pool);
 void pool_close(struct pool *pool);
 enum pool_state pool_state_of(const struct pool *pool, const char **reason);
 void pool_lease_renewed(struct pool *pool);
@@ -84,5 +93,16 @@ void pool_give_waiting(struct pool *pool, struct worker *worker);
 /* Ends the runs that wait for a fresh worker, in the next turn of the loop. */
 void pool_return_waiting(struct pool *pool, enum run_fate fate);
 void pool_run_over(struct pool *pool, struct run *run, const struct pool_outcome *outcome);
+
+/* pool.c, for batches.c. NULL: none. */
+struct worker *pool_find_idle(const struct pool *pool);
+int pool_count_idle(const struct pool *pool);
+/* A run that is to be sent later. */
+enum status pool_keep_run(struct pool *pool, const struct wire_run *message, struct run **run,
+                          struct error *err) MUST_CHECK;
+/* Sends it; `batch_left` more of its batch follow. */
+void pool_give_kept(struct pool *pool, struct worker *worker, struct run *run, uint32_t batch_left);
+/* Ends a run that no worker has, in the next turn of the loop. */
+void pool_return_run(struct pool *pool, struct run *run, enum run_fate fate);
 
 #endif

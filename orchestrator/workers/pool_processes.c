@@ -14,6 +14,7 @@
 
 #include "base/memory.h"
 #include "base/require.h"
+#include "workers/batches.h"
 #include "workers/pool.h"
 #include "workers/worker_parts.h"
 
@@ -32,6 +33,7 @@ static void on_ready(void *context, struct worker *worker) {
     brakes_note_ready(&pool->brakes);
     note_trouble(pool, NULL);
     pool_give_waiting(pool, worker);
+    batches_dispatch(pool);
     pool_fill(pool);
     pool->events.changed(pool->events.context, pool);
 }
@@ -56,6 +58,15 @@ static void park(struct pool *pool, const char *reason) {
     pool_return_waiting(pool, RUN_OPEN);
 }
 
+static bool has_processes(const struct pool *pool) {
+    for (int i = 0; i < pool->spec.workers; i++) {
+        if (pool->slots[i] != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void on_dead(void *context, struct worker *worker, const struct worker_death *death) {
     struct pool *pool = context;
     REQUIRE(pool->slots[worker->number - 1] == worker);
@@ -67,6 +78,9 @@ static void on_dead(void *context, struct worker *worker, const struct worker_de
     }
     if (pool->brakes.parked && pool->parked_reason == NULL) {
         park(pool, death->reason);
+    }
+    if (pool->brakes.parked && !has_processes(pool)) {
+        batches_return(pool, RUN_OPEN);
     }
     pool_fill(pool);
     pool->events.changed(pool->events.context, pool);
@@ -187,6 +201,7 @@ void pool_close_when_done(struct pool *pool) {
     close_group_begin(&pool->closing_handles, on_handles_closed, pool);
     close_group_add(&pool->closing_handles, (uv_handle_t *)&pool->restart);
     close_group_add(&pool->closing_handles, (uv_handle_t *)&pool->deliver);
+    batches_close(pool, &pool->closing_handles);
     close_group_end(&pool->closing_handles);
 }
 
@@ -197,6 +212,7 @@ void pool_close(struct pool *pool) {
     pool->closing = true;
     uv_timer_stop(&pool->restart);
     pool_return_waiting(pool, RUN_OPEN);
+    batches_return(pool, RUN_OPEN);
     for (int i = 0; i < pool->spec.workers; i++) {
         if (pool->slots[i] != NULL) {
             worker_stop(pool->slots[i]);
@@ -277,6 +293,7 @@ enum status pool_open(const struct pool_setup *setup, struct list *pools,
                                                  .room_bytes = setup->room_bytes};
     list_init(&opened->waiting);
     list_init(&opened->returned);
+    batches_init(opened);
     brakes_init(&opened->brakes, &setup->restart, setup->short_life_pause_ms);
     uv_timer_init(setup->loop, &opened->restart);
     opened->restart.data = opened;

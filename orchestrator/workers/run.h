@@ -12,15 +12,32 @@
 /* Decided before the worker's death tells more. */
 enum run_fate { RUN_OPEN, RUN_TIMED_OUT, RUN_INTERRUPTED };
 
+/* Which list it is in. */
+enum run_place {
+    RUN_IN_PIPE,  /* its worker's */
+    RUN_WAITING,  /* the pool's, for a fresh worker */
+    RUN_GATHERED, /* the pool's, for a batch */
+    RUN_HALVED,   /* that of a batch which waits for a worker */
+    RUN_SUSPECT,  /* its batch's, of which others are still in the worker's pipe */
+    RUN_OWED,     /* the pool's, until its end is told */
+};
+
 struct worker;
+struct batch;
 
 struct run {
     struct list link;
     uint64_t id;
+    enum run_place place;
     enum run_fate fate;
-    struct worker *worker;      /* NULL while it waits for a fresh one */
+    struct worker *worker;      /* IN_PIPE */
+    struct batch *batch;        /* HALVED, SUSPECT, and IN_PIPE when it was given with others; else NULL */
+    int order;                  /* in its batch */
+    bool split;                 /* the worker says that its batch failed as a whole */
     bool cancelled, superseded; /* what it was told so far */
-    struct buf frame;           /* its RUN while it waits; else a zeroed struct */
+    bool interrupted;           /* as it was wished: it shall not run again */
+    int64_t since_ms;           /* GATHERED */
+    struct buf frame;           /* its RUN, while it may be sent (again); else a zeroed struct */
 };
 
 #endif

@@ -152,6 +152,20 @@ void worker_arm(struct worker *worker) {
     }
 }
 
+/* The run in hand: of a batch, all that are not answered. */
+static void time_out(struct worker *worker, int64_t timeout_ms) {
+    char limit[32];
+    worker_blame(worker, CAUSE_TIMEOUT, "no answer within %s",
+                 units_format_duration(timeout_ms, limit, sizeof limit));
+    LIST_EACH(node, &worker->pipe) {
+        struct run *run = LIST_ENTRY(node, struct run, link);
+        run->fate = run->fate == RUN_OPEN ? RUN_TIMED_OUT : run->fate;
+        if (run->batch == NULL) {
+            break;
+        }
+    }
+}
+
 /* The run in hand took too long, or one behind it that is to be interrupted does not get its turn.
  * False: neither, the timer was early. */
 static bool condemn_busy(struct worker *worker) {
@@ -159,10 +173,7 @@ static bool condemn_busy(struct worker *worker) {
     int64_t timeout_ms = worker->setup->spec->timeout_ms;
     struct run *head = worker_head(worker);
     if (head->fate == RUN_OPEN && timeout_ms > 0 && now_ms - worker->head_ms >= timeout_ms) {
-        char limit[32];
-        head->fate = RUN_TIMED_OUT;
-        worker_blame(worker, CAUSE_TIMEOUT, "no answer within %s",
-                     units_format_duration(timeout_ms, limit, sizeof limit));
+        time_out(worker, timeout_ms);
         return true;
     }
     if (now_ms >= worker->interrupt_by_ms) {

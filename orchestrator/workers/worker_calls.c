@@ -50,7 +50,7 @@ void worker_tell(struct worker *worker, const struct run *run, bool cancelled, b
 }
 
 /* A run that is not begun cannot be taken back from the pipe, and killing the worker would cost the
- * one in hand: it gets a moment to finish first. */
+ * one in hand: it gets a moment to finish first. Those of a batch are in hand, all of them. */
 void worker_interrupt(struct worker *worker, struct run *run) {
     if (run->fate != RUN_OPEN) {
         return;
@@ -59,7 +59,7 @@ void worker_interrupt(struct worker *worker, struct run *run) {
     if (worker->state != WORKER_BUSY) {
         return; /* it is ending already */
     }
-    if (run == worker_head(worker)) {
+    if (run == worker_head(worker) || run->batch != NULL) {
         worker_blame(worker, CAUSE_INTERRUPT, "interrupted");
         worker_step(worker, EVENT_TERMINATE);
         return;

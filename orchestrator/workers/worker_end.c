@@ -144,8 +144,8 @@ static struct pool_text text_of(const char *text) {
     return (struct pool_text){.data = text, .length = strlen(text)};
 }
 
-/* `is_head`: it was in hand when the worker died. */
-static void tell_over(struct worker *worker, struct run *run, bool is_head,
+/* `in_hand`: it was when the worker died. */
+static void tell_over(struct worker *worker, struct run *run, bool in_hand,
                       const struct verdict *verdict, const struct buf *tail) {
     struct pool_outcome outcome = {.end = POOL_RETURNED,
                                    .kind = "returned",
@@ -162,7 +162,7 @@ static void tell_over(struct worker *worker, struct run *run, bool is_head,
         outcome.message = text_of("interrupted");
         break;
     case RUN_OPEN:
-        if (is_head && verdict->end != POOL_RETURNED) {
+        if (in_hand && verdict->end != POOL_RETURNED) {
             outcome.end = verdict->end;
             outcome.kind = verdict->kind;
             outcome.message = text_of(verdict->text);
@@ -170,7 +170,7 @@ static void tell_over(struct worker *worker, struct run *run, bool is_head,
         break;
     }
     if (outcome.end != POOL_RETURNED) {
-        outcome.run_us = is_head ? (worker_now(worker) - worker->head_ms) * 1000 : 0;
+        outcome.run_us = in_hand ? (worker_now(worker) - worker->head_ms) * 1000 : 0;
         outcome.last_output =
             (struct pool_text){tail->length > 0 ? tail->data : NULL, tail->length};
     }
@@ -226,6 +226,13 @@ static void close_handles(struct worker *worker) {
     close_group_end(&worker->closing);
 }
 
+/* Whether the worker can have begun the first in its pipe. One that closed its end after its last answer never got the
+ * next run; a batch is begun when all of it is there. */
+static bool has_begun(const struct worker *worker) {
+    const struct run *head = worker_head(worker);
+    return head != NULL && (head->batch != NULL ? worker->unsent == 0 : worker->depth > worker->unsent);
+}
+
 void worker_bury(struct worker *worker) {
     output_end(&worker->output, worker_now(worker));
     struct verdict verdict = verdict_of(worker);
@@ -237,11 +244,12 @@ void worker_bury(struct worker *worker) {
         tell_over(worker, LIST_ENTRY(worker->answered.next, struct run, link), true, &verdict,
                   &tail);
     }
-    /* A worker that closed its end after its last answer never got the next run. */
-    bool is_head = worker->depth > worker->unsent;
+    bool in_hand = has_begun(worker);
     while (!list_is_empty(&worker->pipe)) {
-        tell_over(worker, worker_head(worker), is_head, &verdict, &tail);
-        is_head = false;
+        struct run *run = worker_head(worker);
+        bool is_of_batch = run->batch != NULL;
+        tell_over(worker, run, in_hand, &verdict, &tail);
+        in_hand = in_hand && is_of_batch;
     }
     buf_finish(&tail);
     tell_dead(worker, cause, &verdict);

@@ -192,26 +192,33 @@ static void report(struct worker *worker, struct run *run, const struct wire_res
         output_tail(&worker->output, &tail);
         outcome.last_output = (struct pool_text){tail.length > 0 ? tail.data : NULL, tail.length};
     }
-    output_forget(&worker->output);
+    if (run->batch == NULL || worker->depth == 0) {
+        output_forget(&worker->output); /* what was written for a batch belongs to each of its runs */
+    }
     worker->events.over(worker->events.context, worker, run, &outcome);
     buf_finish(&message);
     buf_finish(&tail);
     free(statements);
 }
 
-/* A worker that is being ended shall not begin what lies behind the run that it answered. */
-static void hurry(struct worker *worker) {
-    if (worker->state == WORKER_TERMINATING && worker->depth > 0) {
+/* A worker that is being ended shall not begin what lies behind the run that it answered; the
+ * others of its batch are begun. */
+static void hurry(struct worker *worker, bool of_batch) {
+    if (worker->state == WORKER_TERMINATING && worker->depth > 0 && !of_batch) {
         worker_step(worker, EVENT_KILL);
     }
 }
 
 /* The run in hand is answered; its fate may have been decided before. */
 static void take_answer(struct worker *worker, struct run *run, const struct wire_result *result) {
+    bool of_batch = run->batch != NULL;
+    run->split = result->outcome == WIRE_SPLIT;
     list_remove(&run->link);
     worker->depth--;
     if (worker->state == WORKER_BUSY) {
-        worker->head_ms = worker_now(worker);
+        if (!of_batch) {
+            worker->head_ms = worker_now(worker); /* a batch has one time for all */
+        }
         if (run->fate == RUN_INTERRUPTED && --worker->interrupts == 0) {
             worker->interrupt_by_ms = INT64_MAX;
         } else if (worker->depth > 0 && worker_head(worker)->fate == RUN_INTERRUPTED) {
@@ -226,29 +233,43 @@ static void take_answer(struct worker *worker, struct run *run, const struct wir
     } else if (run->fate != RUN_OPEN) {
         /* We are killing the worker for this run, and `ended` has to wait for that. */
         list_append(&worker->answered, &run->link);
-        hurry(worker);
+        hurry(worker, of_batch);
         return;
     }
-    hurry(worker);
+    hurry(worker, of_batch);
     report(worker, run, result);
     if (worker->stop_wanted && worker->state == WORKER_IDLE) {
         worker_step(worker, EVENT_STOP);
     }
 }
 
+/* The run in hand of that number; those of a batch are in hand together. NULL: there is none. */
+static struct run *find_in_hand(struct worker *worker, uint64_t id) {
+    LIST_EACH(node, &worker->pipe) {
+        struct run *run = LIST_ENTRY(node, struct run, link);
+        if (run->id == id) {
+            return run;
+        }
+        if (run->batch == NULL) {
+            break;
+        }
+    }
+    return NULL;
+}
+
 static enum status result(struct worker *worker, const struct wire_frame *frame,
                           struct error *err) {
     struct wire_result message = {0};
-    struct run *head = worker_head(worker);
+    struct run *head = worker_head(worker), *run = NULL;
     enum status code = wire_get_result(frame, &message, err);
     if (code == STATUS_OK && head == NULL) {
         code = error_set(err, STATUS_PROTOCOL, "a result without a task in hand");
-    } else if (code == STATUS_OK && message.run != head->id) {
+    } else if (code == STATUS_OK && (run = find_in_hand(worker, message.run)) == NULL) {
         code = error_set(err, STATUS_PROTOCOL, "a result of run %" PRIu64 " instead of %" PRIu64,
                          message.run, head->id);
     }
     if (code == STATUS_OK) {
-        take_answer(worker, head, &message);
+        take_answer(worker, run, &message);
     }
     wire_result_finish(&message);
     return code;
@@ -285,14 +306,14 @@ static enum status progress(struct worker *worker, const struct wire_frame *fram
     if (code != STATUS_OK) {
         return code;
     }
-    struct run *head = worker_head(worker);
-    if (head == NULL || head->id != message.run) {
+    struct run *run = find_in_hand(worker, message.run);
+    if (run == NULL) {
         return STATUS_OK; /* a thread of the handler that outlived its run */
     }
     struct buf text;
     buf_init(&text, PROGRESS_TEXT_MAX_BYTES);
     utf8_sanitize(&text, message.text.data, message.text.length, PROGRESS_TEXT_MAX_BYTES);
-    worker->events.progress(worker->events.context, head, message.fraction, text.data);
+    worker->events.progress(worker->events.context, run, message.fraction, text.data);
     buf_finish(&text);
     return STATUS_OK;
 }

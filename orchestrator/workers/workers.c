@@ -59,6 +59,7 @@ static const struct workers_ops operations = {
     .tell = pool_tell,
     .interrupt = pool_interrupt,
     .interrupt_all = interrupt_all,
+    .give_back = pool_give_back,
     .close = pool_close,
     .state = pool_state_of,
     .set_lease_end = set_lease_end,
