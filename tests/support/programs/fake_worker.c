@@ -536,6 +536,50 @@ static const struct {
     {"unreaped", run_unreaped},
 };
 
+/* ---- batches -------------------------------------------------------------------------------- */
+
+enum { BATCH_MAX = 256 };
+enum poison { POISON_SAYS = 1, POISON_HANGS, POISON_EXITS, POISON_GARBLES, POISON_STUBBORN, POISON_SIGNAL };
+
+static struct {
+    char *frames[BATCH_MAX];
+    struct wire_run runs[BATCH_MAX];
+    int count;
+} batch;
+
+/* All that have no answer yet. */
+static void answer_split(int from) {
+    for (int i = from; i < batch.count; i++) {
+        answer_failure(&batch.runs[i], batch.count > 1 ? WIRE_SPLIT : WIRE_FAIL, text("it tastes bad"));
+    }
+}
+
+/* What the whole batch comes to: 1 it says so, 2 hangs, 3 exits, 4 garbage, 5 hangs and ignores TERM, above: a signal, plus
+ * 100. */
+static void be_poisoned(long how, int from) {
+    fprintf(stderr, "poisoned\n");
+    switch (how) {
+    case POISON_SAYS:
+        answer_split(from);
+        return;
+    case POISON_STUBBORN:
+        ignore_term();
+        hang();
+        return;
+    case POISON_HANGS:
+        hang();
+        return;
+    case POISON_EXITS:
+        _exit(0);
+    case POISON_GARBLES:
+        send_garbage();
+        hang();
+        return;
+    default:
+        die_of((int)how - 100);
+    }
+}
+
 /* Splits "name:number"; 0 without a number. */
 static long split(char *word) {
     char *colon = strchr(word, ':');
@@ -546,22 +590,85 @@ static long split(char *word) {
     return strtol(colon + 1, NULL, 10);
 }
 
-static void run_one(const struct wire_frame *frame) {
-    struct wire_run run;
-    check(wire_get_run(frame, WIRE_MINOR, &run, NULL));
-    char key[64] = "";
-    if (run.key.length >= sizeof key) {
+static long key_of(const struct wire_run *run, char key[64]) {
+    if (run->key.length >= 64) {
         die("a key that is too long");
     }
-    memcpy(key, run.key.data, run.key.length);
-    long argument = split(key);
+    memcpy(key, run->key.data, run->key.length);
+    key[run->key.length] = '\0';
+    return split(key);
+}
+
+static void run_one(const struct wire_run *run) {
+    char key[64];
+    long argument = key_of(run, key);
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         if (strcmp(keys[i].key, key) == 0) {
-            keys[i].run(&run, argument);
+            keys[i].run(run, argument);
             return;
         }
     }
     die("an unknown key");
+}
+
+/* "poison:HOW" spoils the whole batch, "late_poison:HOW" what is behind it. */
+static void run_batch(void) {
+    char key[64];
+    fprintf(stderr, "batch of %d\n", batch.count);
+    for (int i = 0; i < batch.count; i++) {
+        long how = key_of(&batch.runs[i], key);
+        if (strcmp(key, "poison") == 0) {
+            be_poisoned(how, 0);
+            return;
+        }
+    }
+    for (int i = 0; i < batch.count; i++) {
+        long how = key_of(&batch.runs[i], key);
+        if (strcmp(key, "late_poison") == 0) {
+            be_poisoned(how, i);
+            return;
+        }
+        if (strcmp(key, "last_first") == 0) {
+            answer_text(&batch.runs[batch.count - 1], "\"last\"");
+            batch.count--;
+        }
+        if (strcmp(key, "place") == 0) {
+            answer_number(&batch.runs[i], i);
+        } else if (strcmp(key, "sour") == 0) {
+            answer_failure(&batch.runs[i], batch.count > 1 ? WIRE_SPLIT : WIRE_FAIL, text("sour"));
+        } else if (strcmp(key, "last_first") == 0) {
+            answer_text(&batch.runs[i], "\"first\"");
+        } else {
+            run_one(&batch.runs[i]);
+        }
+    }
+}
+
+static void take_run(const struct wire_frame *frame, bool in_batches) {
+    struct wire_run run;
+    check(wire_get_run(frame, WIRE_MINOR, &run, NULL));
+    if (!in_batches) {
+        run_one(&run);
+        return;
+    }
+    if (batch.count == BATCH_MAX) {
+        die("a batch that is too large");
+    }
+    char *copy = malloc(frame->body_length);
+    memcpy(copy, frame->body, frame->body_length);
+    struct wire_frame kept = *frame;
+    kept.body = copy;
+    batch.frames[batch.count] = copy;
+    check(wire_get_run(&kept, WIRE_MINOR, &batch.runs[batch.count++], NULL));
+    if (run.batch_left > 0) {
+        return;
+    }
+    int count = batch.count;
+    run_batch();
+    for (int i = 0; i < count; i++) {
+        free(batch.frames[i]);
+    }
+    batch.count = 0;
 }
 
 /* ---- how it starts -------------------------------------------------------------------------- */
@@ -621,7 +728,8 @@ static void start(long argument) {
     }
 }
 
-static void wait_hello(void) {
+/* Whether it gets its runs in batches. */
+static bool wait_hello(void) {
     struct wire_frame frame = receive();
     struct wire_hello hello;
     check(wire_get_hello(&frame, &hello, NULL));
@@ -629,6 +737,9 @@ static void wait_hello(void) {
         die("a handler name that is too long");
     }
     memcpy(start_mode, hello.handler_name.data, hello.handler_name.length);
+    bool in_batches = hello.batch_size > 0;
+    wire_hello_finish(&hello);
+    return in_batches;
 }
 
 int main(int argc, char **argv) {
@@ -637,12 +748,12 @@ int main(int argc, char **argv) {
         die("the argument is not the parent's pid");
     }
     buf_init(&in, (size_t)WIRE_FRAME_MAX + 1000000);
-    wait_hello();
+    bool in_batches = wait_hello();
     start(split(start_mode));
     for (;;) {
         struct wire_frame frame = receive();
         if (frame.type == WIRE_RUN) {
-            run_one(&frame);
+            take_run(&frame, in_batches);
         } else if (frame.type == WIRE_STOP) {
             if (strcmp(start_mode, "slow_fini") == 0) {
                 ignore_term();
