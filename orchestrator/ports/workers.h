@@ -101,7 +101,7 @@ enum pool_flow {
 /* Borrowed for the callback. */
 struct pool_outcome {
     enum pool_end end;
-    int64_t run_us;   /* of a run in a batch: its share, the batch's time divided by the size of the batch */
+    int64_t run_us;   /* of a run in a batch: its share, the time of the batch divided by its size */
     const char *kind; /* for `failure`, NULL when OK. RETRY, FAIL: "error"; CRASH: "crash" (a signal of its own doing),
                        * "memory" (proven), "no_answer" (it exited without one), "protocol" (what it said made no sense);
                        * TIMEOUT: "timeout"; LOST: "killed" (a signal from somebody else), "silence" (a fresh worker, for a

@@ -116,9 +116,19 @@ static void give_back_queue(struct stage *stage) {
     }
 }
 
+/* What a pool gathers for a batch is as little begun as what waits in the queue for it. */
+static void give_back_gathered(struct stage *stage) {
+    if (stage->pool != NULL && !stage->pool_closed && stage->running > 0) {
+        stage->scheduler->workers->give_back(stage->pool);
+    }
+}
+
 /* While draining, what was not begun goes back; after a kill, what waits for its SQL does too. An effect whose commit is
  * not known of is begun: it is sent again, unless there is no time for it. */
 static void give_back(struct scheduler *s) {
+    for (int i = 0; i < s->stage_count; i++) {
+        give_back_gathered(&s->stages[i]);
+    }
     LIST_EACH_SAFE(node, after, &s->all) {
         struct held *h = LIST_ENTRY(node, struct held, all);
         if (h->lost) {
@@ -141,6 +151,9 @@ static void give_back_stuck(struct scheduler *s) {
         if (!list_is_empty(&stage->queue) &&
             (stage->paused || (stage_is_parked(stage) && s->workers->room(stage->pool) <= 0))) {
             give_back_queue(stage);
+        }
+        if (stage->paused) {
+            give_back_gathered(stage);
         }
     }
 }

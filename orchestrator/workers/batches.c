@@ -171,10 +171,6 @@ void batches_dispatch(struct pool *pool) {
 
 /* ---- over, or split ------------------------------------------------------------------------------------------------- */
 
-int batches_size(const struct run *run) {
-    return run->batch != NULL ? run->batch->size : 1;
-}
-
 static bool failed_as_a_whole(const struct run *run, const struct pool_outcome *outcome) {
     switch (outcome->end) {
     case POOL_RETRY:

@@ -18,8 +18,6 @@ enum status batches_start(struct pool *pool, const struct wire_run *message, str
 /* Gives the workers that are idle what is ready for them. */
 void batches_dispatch(struct pool *pool);
 
-/* How many runs the one's worker got at once. */
-int batches_size(const struct run *run);
 /* The run left its worker's pipe, with that outcome. True: it is not over, but will run again. */
 bool batches_take_back(struct pool *pool, struct run *run, const struct pool_outcome *outcome);
 

@@ -277,12 +277,9 @@ static void note_end(struct pool *pool, const struct pool_outcome *outcome) {
 void pool_run_over(struct pool *pool, struct run *run, const struct pool_outcome *outcome) {
     uint64_t id = run->id;
     note_end(pool, outcome);
-    /* A worker's time is counted once, however many runs shared it. */
-    struct pool_outcome told = *outcome;
-    told.run_us /= batches_size(run);
     if (!batches_take_back(pool, run, outcome)) {
         free_run(pool, run);
-        pool->events.ended(pool->events.context, pool, id, &told);
+        pool->events.ended(pool->events.context, pool, id, outcome);
     }
     batches_dispatch(pool);
 }

@@ -55,7 +55,6 @@ Test(batches, a_full_batch_does_not_wait) {
     rig_wait_ends(rig, 4);
     for (int i = 0; i < 4; i++) {
         cr_expect_eq(rig_number(rig_end_of(rig, (uint64_t)i + 1)), i);
-        cr_expect_eq(rig->ends[i].run_us, 25, "a quarter of 100 us");
     }
     cr_assert_eq(calls(rig, 4), 1);
     cr_assert_eq(rig->ops.room(rig->pool), 4);
@@ -124,6 +123,7 @@ Test(batches, a_batch_is_limited_in_bytes) {
     rig_wait_ends(rig, 2);
     rig_linger(rig, 50);
     cr_assert_eq(rig->end_count, 2, "the third has room beside it");
+    cr_assert_eq(calls(rig, 1), 2);
     free(payload);
     rig_finish(rig);
     /* It went back when the pool was closed. */

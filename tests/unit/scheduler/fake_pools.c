@@ -494,6 +494,11 @@ static void interrupt_all(void *context, bool at_once) {
     }
 }
 
+/* Nothing is gathered here. */
+static void give_back(struct pool *pool) {
+    (void)pool;
+}
+
 static void close_pool(struct pool *pool) {
     pool->closing = true;
     while (!list_is_empty(&pool->waiting)) {
@@ -568,6 +573,7 @@ static const struct workers_ops operations = {
     .start = start,
     .tell = tell_run,
     .interrupt = interrupt_run,
+    .give_back = give_back,
     .interrupt_all = interrupt_all,
     .close = close_pool,
     .state = state_of,
