@@ -156,11 +156,11 @@ struct poison_case {
 static struct poison_case poison_cases[] = {
     {"poison:1", 37, POOL_FAIL, "error", "it tastes bad"},
     {"poison:2", 63, POOL_TIMEOUT, "timeout", "no answer within 300ms"},
-    {"poison:3", 12, POOL_CRASH, "crash", "exited with status 0 before answering"},
+    {"poison:3", 12, POOL_CRASH, "no_answer", "exited with status 0 before answering"},
     {"poison:4", 31, POOL_CRASH, "protocol", NULL},
     {"poison:111", 0, POOL_CRASH, "crash", "crashed: signal 11 (SIGSEGV)"},
     {"poison:111", 63, POOL_CRASH, "crash", "crashed: signal 11 (SIGSEGV)"},
-    {"poison:109", 20, POOL_LOST, "lost", "killed by signal 9 (SIGKILL)"},
+    {"poison:109", 20, POOL_LOST, "killed", "killed by signal 9 (SIGKILL)"},
     {"late_poison:111", 40, POOL_CRASH, "crash", "crashed: signal 11 (SIGSEGV)"},
 };
 
