@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/catalog.h"
@@ -12,11 +13,12 @@
 
 enum { TASK_ID, TASK_ROW, TASK_PAYLOAD, TASK_PAYLOAD_BYTES };
 enum { OUTPUT_STAGE, OUTPUT_VERSION, OUTPUT_MADE, OUTPUT_BYTES, OUTPUT_VALUE };
+enum { PROGRESS_STAGE, PROGRESS_VERSION, PROGRESS_FRACTION, PROGRESS_TEXT, PROGRESS_AT };
 enum { FAILURE_AT, FAILURE_STAGE, FAILURE_VERSION, FAILURE_ATTEMPT, FAILURE_KIND, FAILURE_TEXT, FAILURE_DETAIL };
 enum { PREVIEW_WIDTH = 60, PAYLOAD_WIDTH = 200 };
 
 struct found {
-    struct db_result *task, *outputs, *failures;
+    struct db_result *task, *progress, *outputs, *failures;
 };
 
 /* ---- as text ------------------------------------------------------------------------------------------------------ */
@@ -78,6 +80,21 @@ static void add_row(struct buf *out, const json_t *row) {
         text_show(out, text_of(row, "error_text"), 0);
         buf_append_char(out, '\n');
     }
+}
+
+static void add_progress(struct buf *out, const struct db_result *progress) {
+    if (db_rows(progress) == 0) {
+        return;
+    }
+    add_label(out, "progress");
+    buf_append_format(out, "%.0f %%", strtod(db_value(progress, 0, PROGRESS_FRACTION), NULL) * 100);
+    if (*db_value(progress, 0, PROGRESS_TEXT) != '\0') {
+        buf_append_string(out, ", ");
+        text_show(out, db_value(progress, 0, PROGRESS_TEXT), 0);
+    }
+    buf_append_string(out, " (said ");
+    text_time(out, db_value(progress, 0, PROGRESS_AT));
+    buf_append_string(out, ")\n");
 }
 
 static void add_payload(struct buf *out, const struct db_result *task) {
@@ -164,6 +181,7 @@ static void write_text(struct buf *out, const struct found *found) {
     json_t *row = json_loads(db_value(found->task, 0, TASK_ROW), JSON_ALLOW_NUL, NULL);
     add_row(out, row);
     json_decref(row);
+    add_progress(out, found->progress);
     add_payload(out, found->task);
     add_outputs(out, found->outputs);
     add_failures(out, found->failures);
@@ -189,10 +207,26 @@ static void write_rows(struct buf *out, const char *name, const struct db_result
     json_end(out, ']');
 }
 
+/* Of the stage at which the task stands; null when there is none. */
+static void write_progress(struct buf *out, const struct db_result *progress) {
+    if (db_rows(progress) == 0) {
+        json_add_raw(out, "progress", NULL);
+        return;
+    }
+    json_begin(out, "progress", '{');
+    json_add_text(out, "stage", db_value(progress, 0, PROGRESS_STAGE));
+    json_add_raw(out, "version", db_value(progress, 0, PROGRESS_VERSION));
+    json_add_raw(out, "fraction", db_value(progress, 0, PROGRESS_FRACTION));
+    json_add_text(out, "text", db_value(progress, 0, PROGRESS_TEXT));
+    json_add_text(out, "at", db_value(progress, 0, PROGRESS_AT));
+    json_end(out, '}');
+}
+
 static void write_json(struct buf *out, const struct found *found) {
     json_begin(out, NULL, '{');
     json_add_raw(out, "task", db_value(found->task, 0, TASK_ROW));
     json_add_raw(out, "payload", db_is_null(found->task, 0, TASK_PAYLOAD) ? NULL : db_value(found->task, 0, TASK_PAYLOAD));
+    write_progress(out, found->progress);
     write_rows(out, "outputs", found->outputs, OUTPUT_BYTES, OUTPUT_VALUE, OUTPUT_VERSION);
     write_rows(out, "failures", found->failures, FAILURE_VERSION, FAILURE_ATTEMPT, FAILURE_ATTEMPT);
     json_end(out, '}');
@@ -209,7 +243,10 @@ static enum status find(struct db_sync *db, const char *pipeline, const char *ke
         return status;
     }
     struct db_param id[] = {DB_TEXT(db_value(found->task, 0, TASK_ID))};
-    status = sync_run(db, NULL, sql_show_outputs.text, 1, id, &found->outputs, err);
+    status = sync_run(db, NULL, sql_show_progress.text, 1, id, &found->progress, err);
+    if (status == STATUS_OK) {
+        status = sync_run(db, NULL, sql_show_outputs.text, 1, id, &found->outputs, err);
+    }
     if (status == STATUS_OK) {
         status = sync_run(db, NULL, sql_show_failures.text, 1, id, &found->failures, err);
     }
@@ -238,6 +275,7 @@ static enum exit_status show(const struct args *args, struct db_sync *db) {
         status = output_finish(status);
     }
     sync_result_free(found.task);
+    sync_result_free(found.progress);
     sync_result_free(found.outputs);
     sync_result_free(found.failures);
     return status;

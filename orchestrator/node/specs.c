@@ -82,6 +82,30 @@ struct pool_spec specs_pool(struct arena *arena, const struct pipeline_def *pipe
     };
 }
 
+/* By the names of this definition: a stage that was renamed has kept its id, and so its outputs. */
+static struct store_inputs inputs_of(struct arena *arena, const struct node_pipeline *from, const char *const *names) {
+    int count = 0;
+    while (names != NULL && names[count] != NULL) {
+        count++;
+    }
+    int *stages = arena_alloc(arena, sizeof *stages * (size_t)(count + 1));
+    for (int i = 0; i < count; i++) {
+        for (int k = 0; k < from->def->stage_count; k++) {
+            if (strcmp(from->def->stages[k].name, names[i]) == 0) {
+                stages[i] = from->stage_ids[k];
+            }
+        }
+        REQUIRE(stages[i] != 0); /* the loader knows them */
+    }
+    return (struct store_inputs){count, stages, names};
+}
+
+static enum sched_on_update policy_of(const char *word) {
+    return strcmp(word, "finish") == 0      ? SCHED_FINISH
+           : strcmp(word, "interrupt") == 0 ? SCHED_INTERRUPT
+                                            : SCHED_RESTART;
+}
+
 static struct sched_stage stage_of(struct arena *arena, const struct node_pipeline *from, int position) {
     const struct pipeline_def *pipeline = from->def;
     const struct stage_def *def = &pipeline->stages[position];
@@ -99,6 +123,7 @@ static struct sched_stage stage_of(struct arena *arena, const struct node_pipeli
         .share_percent = def->share_percent,
         .limited = def->max_running > 0,
         .role = def->role,
+        .inputs = inputs_of(arena, from, def->inputs),
     };
     if (def->kind == STAGE_SQL) {
         stage.statement_count = def->statement_count;
@@ -117,7 +142,12 @@ struct sched_pipeline *specs_build(struct arena *arena, int count, const struct 
         for (int s = 0; s < def->stage_count; s++) {
             stages[s] = stage_of(arena, &pipelines[i], s);
         }
-        built[i] = (struct sched_pipeline){pipelines[i].id, pipelines[i].revision, def->name, def->stage_count, stages};
+        built[i] = (struct sched_pipeline){.id = pipelines[i].id,
+                                           .revision = pipelines[i].revision,
+                                           .name = def->name,
+                                           .stage_count = def->stage_count,
+                                           .stages = stages,
+                                           .on_update = policy_of(def->on_update)};
     }
     return built;
 }

@@ -29,6 +29,7 @@ enum store_ending {
     STORE_FAILED,  /* attempts spent, permanent, or quarantined */
     STORE_ROUTE,   /* leaves running after the transitions: ready at `route_stage` */
     STORE_FINISH,  /* leaves running after the transitions: done, whatever stages there still are */
+    STORE_KEEP,    /* as NEXT; but when a newer version is stored and a stage follows, it stays as with STAY */
 };
 
 /* What happened to one task since the store last heard of it. */
@@ -44,6 +45,14 @@ struct store_chain {
     int attempts, crashes, rescues; /* to add to the row */
     int64_t delay_ms;               /* STORE_DELAYED */
     const char *kind, *reason, *detail; /* of a failed run; kind NULL: none */
+    bool has_progress; /* the store may have some: what is of stages that end well is to go */
+};
+
+/* Stages whose outputs a stage asks for. */
+struct store_inputs {
+    int count;
+    const int *stages;
+    const char *const *names; /* under which it gets them */
 };
 
 struct store_claim {
@@ -55,6 +64,21 @@ struct store_claim {
     bool from_front;      /* else from (priority, ready_at) on */
     int from_priority;
     const char *from_ready_at; /* text as the store gave it */
+    const struct store_inputs *inputs; /* NULL: none */
+};
+
+/* Outputs for a task that is held already. */
+struct store_fetch {
+    int64_t task, claim;
+    const struct store_inputs *inputs;
+};
+
+/* What the run of a held task said last of how far it is. */
+struct store_progress {
+    int64_t task, claim;
+    int stage;
+    double fraction;
+    const char *text;
 };
 
 /* Times in buckets, ten a decade: bucket b holds those from 10^(b/10) us on, up to the next one. */
@@ -73,7 +97,7 @@ struct store_hold { /* a claim the node knows of */
 
 struct store_tick {
     int64_t node;
-    int chain_count, claim_count, drop_count, stat_count, hold_count;
+    int chain_count, claim_count, drop_count, stat_count, hold_count, fetch_count, progress_count;
     const struct store_chain *chains;
     const struct store_claim *claims;
     const int64_t *drops; /* claims whose last task has left */
@@ -81,6 +105,8 @@ struct store_tick {
     int64_t stat_node, stat_seq; /* they are counted once for each pair, and only in rising order: sent again after a lost
                                     answer, they are the same */
     const struct store_hold *holds; /* running tasks to be told about; hold_count 0: not asked this time */
+    const struct store_fetch *fetches;
+    const struct store_progress *progress; /* kept before the chains are looked at */
 };
 
 enum store_answer { STORE_ACCEPTED, STORE_APPLIED, STORE_BUSY, STORE_REFUSED };
@@ -99,6 +125,11 @@ struct store_task { /* a claimed row */
     int attempt, crashes, rescues, superseded, priority;
     const char *key, *ready_at, *updated_at;
     struct store_text payload, input; /* JSON texts */
+    struct store_text inputs; /* JSON object of the claim's inputs by name, null where there is none; absent: not asked for */
+    bool has_progress_row;    /* the store has progress of it, be it of this stage and version or not */
+    bool has_progress;        /* of an earlier run of the stage in this version */
+    double progress;
+    const char *progress_text;
 };
 
 struct store_claimed { /* one a claim, in the order of the request */
@@ -122,6 +153,8 @@ struct store_tick_answer {
     const struct store_claimed *claimed;
     int told_count;
     const struct store_told *told;
+    const struct store_text *fetched; /* one a fetch, as `inputs`; absent: the claim does not hold the task any more */
+    const bool *kept; /* one a progress; false: the row was locked, or the claim does not hold the task any more */
 };
 
 /* ---- effects: the user's SQL and the completions that belong to it, in one transaction ---------------------------- */
@@ -139,7 +172,7 @@ struct store_statement {
 
 struct store_effect { /* one task's part */
     struct store_chain chain; /* ends with the transition that this effect makes; ending STORE_STAY, STORE_NEXT,
-                                 STORE_ROUTE or STORE_FINISH */
+                                 STORE_KEEP, STORE_ROUTE or STORE_FINISH */
     int statement_count;
     const struct store_statement *statements;
 };

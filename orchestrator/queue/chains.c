@@ -86,13 +86,23 @@ static const char *get_detail(const struct store_chain *chain) {
 static const char *const ending_names[] = {
     [STORE_STAY] = "stay",       [STORE_NEXT] = "next",     [STORE_RELEASE] = "ready",
     [STORE_DELAYED] = "delayed", [STORE_FAILED] = "failed", [STORE_ROUTE] = "route",
-    [STORE_FINISH] = "finish",
+    [STORE_FINISH] = "finish",   [STORE_KEEP] = "keep",
 };
 
 static struct db_param ints(struct script *script, const struct chain_list *list, int_getter get) {
     array_begin(&script->literal);
     for (int i = 0; i < list->count; i++) {
         array_add_int(&script->literal, get(list->refs[i].chain));
+    }
+    return script_take_array(script);
+}
+
+static struct db_param tasks_with_progress(struct script *script, const struct chain_list *list) {
+    array_begin(&script->literal);
+    for (int i = 0; i < list->count; i++) {
+        if (list->refs[i].chain->has_progress) {
+            array_add_int(&script->literal, list->refs[i].chain->task);
+        }
     }
     return script_take_array(script);
 }
@@ -202,7 +212,7 @@ static void add_output_columns(struct script *script, const struct chain_list *l
 
 void chains_add_complete(struct script *script, const struct chain_list *list,
                          struct chain_outputs *outputs) {
-    struct db_param *params = script_add(script, &sql_complete, 18);
+    struct db_param *params = script_add(script, &sql_complete, 19);
     params[0] = ints(script, list, get_task);
     params[1] = ints(script, list, get_claim);
     params[2] = ints(script, list, get_first_step);
@@ -219,6 +229,7 @@ void chains_add_complete(struct script *script, const struct chain_list *list,
     params[13] = texts(script, list, get_detail, CHAIN_DETAIL_MAX_BYTES);
     add_output_columns(script, list, params + 14, outputs);
     params[17] = ints(script, list, get_route);
+    params[18] = tasks_with_progress(script, list);
 }
 
 void chains_add_look(struct script *script, const struct chain_list *list) {

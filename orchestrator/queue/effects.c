@@ -311,7 +311,8 @@ static enum status check_effects(const struct store_effects *request, struct err
     for (int i = 0; i < request->count; i++) {
         const struct store_chain *chain = &request->effects[i].chain;
         bool ends_well = chain->ending == STORE_NEXT || chain->ending == STORE_STAY ||
-                         chain->ending == STORE_ROUTE || chain->ending == STORE_FINISH;
+                         chain->ending == STORE_KEEP || chain->ending == STORE_ROUTE ||
+                         chain->ending == STORE_FINISH;
         if (chain->count < 1 || !ends_well) {
             return error_set(err, STATUS_INVALID, "effect %d completes no transition", i);
         }

@@ -1,8 +1,9 @@
 /* tick.c - completions, claims and news of a node in one transaction and one round trip.
  *
- * Statements in order: lock_pipelines, complete, a claim each, drop_claims, add_stats, told.
- * Completions come first, so that what they make ready can be claimed; drop_claims sees what has
- * left; told sees what was superseded meanwhile.
+ * Statements in order: lock_pipelines, keep_progress, complete, a claim each, inputs,
+ * claimed_progress, drop_claims, add_stats, told. Progress comes before the completion that may end
+ * its claim. Completions come before claims, so that what they make ready can be claimed;
+ * drop_claims sees what has left; told sees what was superseded meanwhile.
  */
 #include "queue/tick.h"
 
@@ -118,6 +119,30 @@ static void add_claims(struct tick_call *tick, const struct store_tick *request)
     }
 }
 
+static void add_progress(struct tick_call *tick, const struct store_tick *request) {
+    tick->progress_count = request->progress_count;
+    if (request->progress_count > 0) {
+        tick->keep_at = tick->call.script.count;
+        tick->progress_tasks =
+            progress_add_kept(&tick->call.script, &tick->arena, request->progress_count, request->progress);
+    }
+}
+
+/* What claimed and held tasks need of what happened before. */
+static void add_past(struct tick_call *tick, const struct store_tick *request) {
+    struct script *script = &tick->call.script;
+    tick->fetch_count = request->fetch_count;
+    tick->wanted = inputs_keep(&tick->arena, request);
+    int at = script->count;
+    if (inputs_add(script, tick->claim_count + tick->fetch_count, tick->wanted)) {
+        tick->inputs_at = at;
+    }
+    if (request->claim_count > 0) {
+        tick->progress_at = script->count;
+        progress_add_claimed(script, request->claim_count, request->claims);
+    }
+}
+
 static void add_rest(struct tick_call *tick, const struct store_tick *request) {
     struct script *script = &tick->call.script;
     if (request->drop_count > 0) {
@@ -148,13 +173,16 @@ enum status tick_send(void *context, const struct store_tick *request,
     script_clear(script);
     arena_finish(&tick->arena);
     tick->complete_at = tick->claims_at = tick->told_at = -1;
+    tick->keep_at = tick->inputs_at = tick->progress_at = -1;
     tick->claim_count = 0;
     add_pipeline_locks(script, request);
+    add_progress(tick, request);
     enum status code = add_chains(tick, request, err);
     if (code != STATUS_OK) {
         return code;
     }
     add_claims(tick, request);
+    add_past(tick, request);
     add_rest(tick, request);
     if (script->count == 0) {
         return error_set(err, STATUS_INVALID, "an empty tick");
@@ -196,7 +224,18 @@ static struct store_text text_of(const struct db_result *result, int row, int co
                                .length = db_length(result, row, column)};
 }
 
-static struct store_claimed read_claimed(struct arena *arena, const struct db_result *result) {
+static void add_inputs(struct tick_call *tick, const struct db_reply *reply, int claim, int count,
+                       struct store_task *tasks) {
+    const struct store_inputs *inputs = &tick->wanted[claim].inputs;
+    for (int i = 0; i < count && inputs->count > 0; i++) {
+        tasks[i].inputs = inputs_read(&tick->arena, reply->results[tick->inputs_at], tasks[i].task, inputs);
+    }
+}
+
+static struct store_claimed read_claimed(struct tick_call *tick, const struct db_reply *reply,
+                                         int claim) {
+    struct arena *arena = &tick->arena;
+    const struct db_result *result = reply->results[tick->claims_at + claim];
     enum {
         ID,
         VERSION,
@@ -234,7 +273,18 @@ static struct store_claimed read_claimed(struct arena *arena, const struct db_re
             .input = text_of(result, row, INPUT),
         };
     }
+    add_inputs(tick, reply, claim, count, tasks);
+    progress_read_claimed(reply->results[tick->progress_at], count, tasks);
     return (struct store_claimed){.count = count, .tasks = tasks};
+}
+
+static const struct store_text *read_fetched(struct tick_call *tick, const struct db_reply *reply) {
+    struct store_text *fetched = arena_alloc(&tick->arena, (size_t)(tick->fetch_count + 1) * sizeof *fetched);
+    for (int i = 0; i < tick->fetch_count && tick->inputs_at >= 0; i++) {
+        const struct inputs_wanted *wanted = &tick->wanted[tick->claim_count + i];
+        fetched[i] = inputs_read(&tick->arena, reply->results[tick->inputs_at], wanted->task, &wanted->inputs);
+    }
+    return fetched;
 }
 
 static int read_told(struct arena *arena, const struct db_result *result,
@@ -274,9 +324,14 @@ static void answer_success(struct tick_call *tick, const struct db_reply *reply)
         struct store_claimed *claimed =
             arena_alloc(arena, (size_t)tick->claim_count * sizeof *claimed);
         for (int i = 0; i < tick->claim_count; i++) {
-            claimed[i] = read_claimed(arena, reply->results[tick->claims_at + i]);
+            claimed[i] = read_claimed(tick, reply, i);
         }
         success.claimed = claimed;
+    }
+    success.fetched = read_fetched(tick, reply);
+    if (tick->keep_at >= 0) {
+        success.kept = progress_read_kept(arena, reply->results[tick->keep_at],
+                                          tick->progress_count, tick->progress_tasks);
     }
     if (tick->told_at >= 0) {
         success.told_count = read_told(arena, reply->results[tick->told_at], &success.told);

@@ -4,6 +4,8 @@
 
 #include "queue/chains.h"
 #include "queue/channel.h"
+#include "queue/inputs.h"
+#include "queue/progress.h"
 
 /* IDLE --tick--> WRITING --answer--> IDLE      WRITING --content refused--> PROBING --chain found,
  * or not--> IDLE */
@@ -16,8 +18,12 @@ struct tick_call {
     struct arena arena; /* copies of what the answer needs */
     struct chain_list chains;
     struct chain_outputs outputs; /* in the memory of call.script */
-    int claim_count;
+    int claim_count, fetch_count;
+    struct inputs_wanted *wanted; /* one a claim, then one a fetch; in the arena */
+    int progress_count;
+    int64_t *progress_tasks; /* whose progress was sent; in the arena */
     int complete_at, claims_at, told_at; /* statements; -1: none */
+    int keep_at, inputs_at, progress_at;
 
     int probe_low, probe_high; /* one of these outputs is refused */
     int probe_end;             /* the probe in flight is of probe_low .. probe_end */

@@ -17,7 +17,8 @@ static void expect_after_exit(const struct held *h, const struct store_verdict *
     int position = h->first_position + h->count;
     position = position < pipeline->stage_count && h->sent_ending != STORE_FINISH ? position : pipeline->stage_count - 1;
     int expected = h->sent_ending == STORE_ROUTE ? h->route_stage : pipeline->stages[position].id;
-    if (h->sent_ending == STORE_RELEASE || h->superseded || expected != verdict->stage) {
+    bool was_all = h->sent_ending == STORE_FINISH || h->first_position + h->count >= pipeline->stage_count;
+    if (h->sent_ending == STORE_RELEASE || h->superseded || expected != verdict->stage || (was_all && !verdict->done)) {
         stage_expect_row(h->stage, verdict->stage);
     }
 }
@@ -54,9 +55,15 @@ void answer_verdict(struct scheduler *s, struct held *h, const struct store_verd
         return;
     }
     int accepted = verdict->step - h->step;
-    if (h->sent_ending != STORE_STAY || accepted < 0 || accepted > h->count) {
+    bool kept = h->sent_ending == STORE_KEEP && accepted == h->count;
+    if ((h->sent_ending != STORE_STAY && !kept) || accepted < 0 || accepted > h->count) {
         held_lose(s, h);
         tick_doubt(s, now);
+        return;
+    }
+    if (kept) {
+        h->keep = true;
+        held_go_on(s, h, verdict->stage);
         return;
     }
     held_accept(h, accepted);
@@ -85,7 +92,7 @@ static void hold_claimed(struct scheduler *s, const struct asked *asked, const s
     int64_t bytes = 0;
     for (int i = 0; i < claimed->count; i++) {
         const struct store_task *row = &claimed->tasks[i];
-        bytes += (int64_t)(row->payload.length + row->input.length);
+        bytes += (int64_t)(row->payload.length + row->input.length + row->inputs.length);
         struct held *h = held_new(s, stage, row, asked->claim);
         if (h->alone) {
             log_event(LOG_INFO, "task.alone", "pipeline=%s stage=%s task=%lld crashes=%d rescues=%d",
@@ -133,6 +140,8 @@ void answer_told(struct scheduler *s, const struct store_told *told, int64_t now
     if (h == NULL || h->lost || h->claim != told->claim) {
         return;
     }
+    enum sched_on_update policy = h->stage->pipeline->on_update;
+    h->keep = h->keep || (told->superseded && policy == SCHED_FINISH);
     bool superseded = told->superseded && !h->keep;
     bool news = (told->cancelled && !h->cancelled) || (superseded && !h->superseded);
     h->cancelled = told->cancelled;
@@ -142,7 +151,8 @@ void answer_told(struct scheduler *s, const struct store_told *told, int64_t now
     }
     if (h->state == HELD_RUNNING && !h->cut) {
         s->workers->tell(h->stage->pool, h->run, h->cancelled, h->superseded);
-        if (h->cancelled && h->interrupt_at_ms == 0) {
+        bool must_end = h->cancelled || (h->superseded && policy == SCHED_INTERRUPT);
+        if (must_end && h->interrupt_at_ms == 0) {
             h->interrupt_at_ms = now + h->stage->spec->grace_ms;
         }
     } else if (h->state == HELD_QUEUED && (h->cancelled || h->superseded) && !h->effect_open) {

@@ -27,6 +27,7 @@ static void add_claim(struct scheduler *s, struct stage *stage, struct store_cla
         .from_front = from_front,
         .from_priority = stage->from_priority,
         .from_ready_at = arena_copy_string(&s->tick_arena, stage->from_ready_at),
+        .inputs = stage->spec->inputs.count > 0 ? &stage->spec->inputs : NULL,
     };
 }
 

@@ -15,7 +15,7 @@ static bool is_startable(const struct scheduler *s, const struct held *h) {
         return false;
     }
     bool committed = h->count == 0 && !h->in_tick;
-    return committed || !(stage_wants_committed(h->stage) || h->alone);
+    return (committed || !(stage_wants_committed(h->stage) || h->alone)) && !past_lacks_inputs(h);
 }
 
 static struct pool_text text_of(const struct shared_text *text) {
@@ -33,6 +33,11 @@ static bool start_one(struct scheduler *s, struct held *h) {
         .input = text_of(h->input),
         .inputs = text_of(h->inputs),
     };
+    if (h->progress.known) {
+        task.has_progress = true;
+        task.progress = h->progress.fraction;
+        task.progress_text = (struct pool_text){h->progress.text, strlen(h->progress.text)};
+    }
     struct error err = ERROR_NONE;
     enum status status = s->workers->start(h->stage->pool, &task, &err);
     if (status == STATUS_OK) {
@@ -123,6 +128,7 @@ static void keep_statements(struct held *h, const struct pool_outcome *outcome) 
 
 void dispatch_after_stage(struct scheduler *s, struct held *h) {
     h->attempt = h->crashes = h->rescues = 0;
+    past_forget_progress(s, h);
     int position = h->first_position + h->count;
     const struct sched_pipeline *pipeline = h->stage->pipeline;
     if (position >= pipeline->stage_count || h->leaves != STORE_NEXT) {
@@ -149,7 +155,8 @@ void dispatch_after_stage(struct scheduler *s, struct held *h) {
         stage_hand_over(h, next, h->count > 0 ? shared_text_share(h->outputs[h->count - 1]) : NULL);
         return;
     }
-    held_end(h, STORE_NEXT);
+    bool may_stay = stage_finishes(next) && !stopping && !next->paused && stage_takes_kept(next);
+    held_end(h, may_stay ? STORE_KEEP : STORE_NEXT);
 }
 
 static void fail_route(struct held *h, const struct pool_text *target) {
@@ -241,7 +248,8 @@ static void on_failed(struct scheduler *s, struct held *h, const struct pool_out
 
 /* A run that was told to give up, and did. Why it says so does not count: the task's new state was decided elsewhere. */
 static bool gave_up(const struct held *h, enum pool_end end) {
-    return (h->cancelled && (end == POOL_RETRY || end == POOL_FAIL)) || (h->superseded && end == POOL_RETRY);
+    bool must = h->cancelled || (h->superseded && h->stage->pipeline->on_update == SCHED_INTERRUPT);
+    return (must && (end == POOL_RETRY || end == POOL_FAIL)) || (h->superseded && end == POOL_RETRY);
 }
 
 static void on_ended(void *context, struct pool *pool, uint64_t run, const struct pool_outcome *outcome) {
@@ -292,6 +300,7 @@ static void on_progress(void *context, struct pool *pool, uint64_t run, double f
     struct stage *stage = context;
     struct held *h = map_get(&stage->scheduler->by_run, (int64_t)run);
     if (h != NULL) {
+        past_say(stage->scheduler, h, fraction, text, clock_now_ms(stage->scheduler->options.clock));
         log_event(LOG_DEBUG, "task.progress", "pipeline=%s stage=%s task=%lld fraction=%.3f text=%s",
                   stage->pipeline->name, stage->spec->name, (long long)h->task, fraction, log_text(text));
     }

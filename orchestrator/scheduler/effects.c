@@ -69,7 +69,8 @@ static void build_effect(struct arena *arena, struct held *h, struct store_effec
         const struct sched_pipeline *pipeline = h->stage->pipeline;
         int next = h->first_position + h->count;
         bool goes_on = next < pipeline->stage_count && stage_takes_kept(h->stage + 1);
-        h->effect_ending = h->keep && goes_on && !h->cancelled && h->leaves == STORE_NEXT ? STORE_STAY : h->leaves;
+        bool may_stay = goes_on && !h->cancelled && h->leaves == STORE_NEXT;
+        h->effect_ending = may_stay && h->keep ? STORE_STAY : may_stay && stage_finishes(h->stage) ? STORE_KEEP : h->leaves;
     }
     effect->chain = (struct store_chain){
         .task = h->task,
@@ -82,6 +83,7 @@ static void build_effect(struct arena *arena, struct held *h, struct store_effec
         .outputs = outputs,
         .ending = h->effect_ending,
         .route_stage = h->effect_ending == STORE_ROUTE ? h->route_stage : 0,
+        .has_progress = h->has_progress_row,
     };
     build_statements(arena, h, effect);
 }
@@ -166,7 +168,7 @@ static void on_committed(struct scheduler *s, struct lane *lane, struct held *h,
     if (!verdict->verdict.running) {
         s->failed_tasks += verdict->verdict.failed;
         s->done_tasks += verdict->verdict.done;
-        if (!last || h->superseded || verdict->verdict.stage != h->stage->spec->id) {
+        if (!last || h->superseded || verdict->verdict.stage != h->stage->spec->id || !verdict->verdict.done) {
             stage_expect_row(h->stage, verdict->verdict.stage);
         }
         held_leave(s, h);
@@ -176,17 +178,8 @@ static void on_committed(struct scheduler *s, struct lane *lane, struct held *h,
     h->effect_open = false;
     h->effect_limit = h->fruitless = 0;
     held_drop_statements(h);
-    struct shared_text *output = shared_text_share(h->outputs[h->count - 1]);
-    held_accept(h, h->count);
-    struct stage *next = h->stage + 1;
-    if (last || s->draining || h->cancelled || next->paused || !stage_takes_kept(next) ||
-        next->spec->id != verdict->verdict.stage) {
-        shared_text_drop(output);
-        held_end(h, STORE_RELEASE);
-        return;
-    }
-    h->attempt = h->crashes = h->rescues = 0;
-    stage_hand_over(h, next, output);
+    h->keep = true;
+    held_go_on(s, h, verdict->verdict.stage);
 }
 
 static void split(struct scheduler *s, struct lane *lane, const struct store_effects_answer *answer) {
@@ -292,7 +285,7 @@ static int gather(const struct scheduler *s, struct stage *stage, struct held **
     int count = 0, limit = EFFECT_BATCH_MAX;
     LIST_EACH(node, from) {
         struct held *h = LIST_ENTRY(node, struct held, link);
-        if (h->in_tick || (sql && (h->count > 0 || held_is_blocked(s, h)))) {
+        if (h->in_tick || (sql && (h->count > 0 || held_is_blocked(s, h) || past_lacks_inputs(h)))) {
             continue;
         }
         bool single = h->alone;

@@ -42,13 +42,15 @@ struct held *held_new(struct scheduler *s, struct stage *stage, const struct sto
     h->updated_at = mem_copy_string(row->updated_at);
     h->payload = shared_text_new(row->payload.data, row->payload.length);
     h->input = shared_text_new(row->input.data, row->input.length);
+    h->inputs = shared_text_new(row->inputs.data, row->inputs.length);
+    past_take(h, row);
     h->attempt = row->attempt;
     h->crashes = row->crashes;
     h->rescues = row->rescues;
     h->superseded_before = row->superseded;
     h->waited_us = row->waited_us;
     h->alone = row->crashes >= PLAN_ALONE_AFTER || row->rescues >= PLAN_ALONE_AFTER;
-    h->keep = row->superseded >= PLAN_FINISH_AFTER;
+    h->keep = row->superseded >= PLAN_FINISH_AFTER && stage->pipeline->on_update != SCHED_INTERRUPT;
     h->first_position = stage->position;
     h->leaves = STORE_NEXT;
     h->outputs = mem_alloc(sizeof *h->outputs * (size_t)stage->pipeline->stage_count);
@@ -146,6 +148,20 @@ void held_accept(struct held *h, int transitions) {
     h->first_position += transitions;
 }
 
+void held_go_on(struct scheduler *s, struct held *h, int stage_id) {
+    struct shared_text *output = shared_text_share(h->outputs[h->count - 1]);
+    held_accept(h, h->count);
+    struct stage *next = h->stage + 1;
+    bool last = h->leaves != STORE_NEXT || h->stage->position + 1 == h->stage->pipeline->stage_count;
+    if (last || s->draining || h->cancelled || next->paused || !stage_takes_kept(next) || next->spec->id != stage_id) {
+        shared_text_drop(output);
+        held_end(h, STORE_RELEASE);
+        return;
+    }
+    h->attempt = h->crashes = h->rescues = 0;
+    stage_hand_over(h, next, output);
+}
+
 void held_drop_statements(struct held *h) {
     for (int i = 0; i < h->statement_count; i++) {
         for (int p = 0; p < h->statements[i].param_count; p++) {
@@ -172,6 +188,8 @@ static void held_free(struct scheduler *s, struct held *h) {
     free(h->outputs);
     shared_text_drop(h->payload);
     shared_text_drop(h->input);
+    shared_text_drop(h->inputs);
+    past_forget_progress(s, h);
     held_drop_statements(h);
     free(h->key);
     free(h->updated_at);

@@ -43,6 +43,14 @@ struct sched_stage {
     int statement_count;   /* SCHED_SQL */
     const struct sched_statement *statements;
     const char *role;
+    struct store_inputs inputs; /* of earlier stages, whose outputs it gets by name */
+};
+
+/* What becomes of a run when a newer version is stored meanwhile. */
+enum sched_on_update {
+    SCHED_RESTART,   /* it is told; when the stage in hand ends, the task goes back to the first */
+    SCHED_FINISH,    /* the version in hand goes through all stages, then the newer one begins */
+    SCHED_INTERRUPT, /* it is told, and killed after the stage's grace; no attempt is used */
 };
 
 struct sched_pipeline {
@@ -50,6 +58,7 @@ struct sched_pipeline {
     const char *name;
     int stage_count;
     const struct sched_stage *stages;
+    enum sched_on_update on_update;
 };
 
 struct scheduler_options {

@@ -43,21 +43,29 @@ void stage_expect_row(struct stage *stage, int id) {
     }
 }
 
-/* After_commit and sql stages for the sake of their effects; the others because only a claim is counted. */
+/* After_commit and sql stages for the sake of their effects; those with inputs because the store has them; the others
+ * because only a claim is counted. */
 bool stage_wants_committed(const struct stage *stage) {
     const struct sched_stage *spec = stage->spec;
-    return spec->after_commit || spec->kind == SCHED_SQL || spec->share_percent > 0 || stage->limited;
+    return spec->after_commit || spec->kind == SCHED_SQL || spec->share_percent > 0 || stage->limited ||
+           spec->inputs.count > 0;
 }
 
 bool stage_takes_kept(const struct stage *stage) {
     return !stage->limited && !stage->spec->elsewhere;
 }
 
+bool stage_finishes(const struct stage *stage) {
+    return stage->pipeline->on_update == SCHED_FINISH;
+}
+
 void stage_hand_over(struct held *h, struct stage *next, struct shared_text *input) {
     next->hand_overs++;
     next->credit += next->spec->share_percent;
     shared_text_drop(h->input);
+    shared_text_drop(h->inputs);
     h->input = input;
+    h->inputs = NULL;
     h->waited_us = 0;
     held_enqueue(h, next, false);
 }

@@ -32,6 +32,7 @@ enum {
     LEASE_MARGIN_MS = 50,
     BUSY_RECENT_MS = 500,
     STATS_EVERY_MS = 1000,
+    PROGRESS_EVERY_MS = 1000, /* of a run, to the store */
     PARKED_DELAY_MS = 5000, /* a task that needs a fresh process of a parked pool is for others until then */
 };
 
@@ -40,6 +41,16 @@ struct shared_text {
     int references;
     size_t length;
     char data[];
+};
+
+/* Of the stage in hand. */
+struct held_progress {
+    bool known; /* what the run said last, or an earlier one of the version */
+    bool fresh; /* the store does not have it yet */
+    double fraction;
+    char *text;
+    int64_t due_ms; /* it is sent then, or when the claim ends */
+    int said;       /* how often; never begins anew, so that an answer is not taken for what was said since */
 };
 
 enum held_state { HELD_QUEUED, HELD_RUNNING, HELD_EFFECT, HELD_IN_EFFECT, HELD_ENDED };
@@ -59,6 +70,8 @@ struct held {
     uint64_t run;        /* while RUNNING */
     char *key, *updated_at;
     struct shared_text *payload, *input, *inputs; /* NULL: absent */
+    struct held_progress progress;
+    bool has_progress_row; /* the store may have some of the task */
     int attempt, crashes, rescues, superseded_before;
 
     int step;           /* of the first transition that the store has not yet accepted */
@@ -73,7 +86,7 @@ struct held {
     int64_t not_before_ms, busy_delay_ms; /* its row was locked by somebody else: no tick names it until then */
     bool lost, superseded, cancelled, interrupted, alone, keep;
     bool cut;                /* how the claim ends is settled: what the run in hand comes to does not count */
-    int64_t interrupt_at_ms; /* a cancelled run is killed then; 0: never */
+    int64_t interrupt_at_ms; /* a run that was told to give up is killed then; 0: never */
     uint64_t waits_for;      /* a run under an older claim of the task that must be over first; 0: none */
 
     enum store_ending leaves; /* how its stage, when it has ended well, ends the claim: NEXT, or as the handler said */
@@ -144,6 +157,16 @@ struct asked {
     bool fair;
 };
 
+/* In the tick in flight. */
+struct sent_progress {
+    int64_t task, claim;
+    int said;
+};
+struct sent_fetch {
+    int64_t task, claim;
+    const struct stage *stage;
+};
+
 struct claim_use {
     int64_t claim;
     int tasks;
@@ -174,6 +197,10 @@ struct scheduler {
     int tick_chains;
     struct asked *tick_asks;
     int tick_claims;
+    struct sent_progress *tick_progress;
+    struct sent_fetch *tick_fetches;
+    int tick_progress_count, tick_fetch_count;
+    int fresh_progress; /* held tasks that have some */
     int chain_limit; /* 0: none; else the most chains a tick may carry while one with bad content is searched */
 
     bool reconcile_in_flight;
@@ -217,6 +244,8 @@ void held_cut(struct scheduler *s, struct held *h, const struct plan_failure *pl
 /* A run under an older claim of the task lives: nothing starts under this one. */
 bool held_is_blocked(const struct scheduler *s, const struct held *h);
 void held_drop_statements(struct held *h);
+/* The store has all transitions, the claim stays, and the row stands at that stage: goes on into it, or gives the task back. */
+void held_go_on(struct scheduler *s, struct held *h, int stage_id);
 /* The claim is not ours (or not wanted) any more: kills what runs, frees when nothing names it. */
 void held_lose(struct scheduler *s, struct held *h);
 void held_free_if_lost(struct scheduler *s, struct held *h);
@@ -236,7 +265,17 @@ void stage_expect_row(struct stage *stage, int id);             /* the same for 
 struct stage *stage_of_id(struct stage *stage, int id);         /* of the same pipeline; NULL when it has none */
 bool stage_wants_committed(const struct stage *stage);          /* it takes a task only when the store has its input */
 bool stage_takes_kept(const struct stage *stage);               /* a task whose claim is kept to the end may go on into it */
+bool stage_finishes(const struct stage *stage);                 /* its pipeline finishes a version that is superseded */
 void stage_hand_over(struct held *h, struct stage *next, struct shared_text *input); /* takes `input` */
+
+/* past.c */
+void past_take(struct held *h, const struct store_task *row);
+void past_say(struct scheduler *s, struct held *h, double fraction, const char *text, int64_t now);
+void past_forget_progress(struct scheduler *s, struct held *h); /* the stage in hand is over */
+bool past_lacks_inputs(const struct held *h); /* its stage asks for some, and they are not here yet */
+void past_gather(struct scheduler *s, int64_t now, struct store_tick *tick); /* behind the chains; in the tick's arena */
+void past_answered(struct scheduler *s, const struct store_tick_answer *answer, int64_t now);
+void past_next(const struct scheduler *s, int64_t *next_ms); /* when progress is to be sent at the latest */
 
 /* claims.c */
 int claims_count(const struct scheduler *s, const struct stage *stage); /* rows that it asks for, when it asks */

@@ -44,6 +44,7 @@ static void build_chain(struct arena *arena, struct held *h, struct store_chain 
         .kind = h->kind,
         .reason = h->reason,
         .detail = h->detail,
+        .has_progress = h->has_progress_row,
     };
 }
 
@@ -79,7 +80,8 @@ static void expect_from_chains(struct scheduler *s, int64_t now) {
         }
         int position = h->first_position + h->count;
         struct stage *next = NULL;
-        if (h->ending == STORE_NEXT && position < h->stage->pipeline->stage_count) {
+        bool to_next = h->ending == STORE_NEXT || h->ending == STORE_KEEP;
+        if (to_next && position < h->stage->pipeline->stage_count) {
             next = h->stage + (position - h->stage->position);
         } else if (h->ending == STORE_ROUTE) {
             next = stage_of_id(h->stage, h->route_stage);
@@ -176,6 +178,7 @@ static void on_tick(void *context, const struct store_tick_answer *answer) {
     for (int i = 0; i < s->tick_chains; i++) {
         s->tick_held[i]->in_tick = false;
     }
+    past_answered(s, answer, now);
     stats_answered(s, answer->code == STATUS_OK);
     if (answer->code == STATUS_OK) {
         after_success(s, answer, now);
@@ -226,6 +229,7 @@ static void reconcile(struct scheduler *s, int64_t now) {
 static void send_tick(struct scheduler *s, int64_t now) {
     struct store_tick tick = {.node = s->node};
     tick.chains = gather_chains(s, now);
+    past_gather(s, now, &tick);
     tick.chain_count = s->tick_chains;
     expect_from_chains(s, now);
     tick.claims = claims_gather(s, now);
@@ -240,7 +244,7 @@ static void send_tick(struct scheduler *s, int64_t now) {
         s->told_at_ms = now;
     }
     if (s->tick_chains == 0 && s->tick_claims == 0 && tick.drop_count == 0 && tick.hold_count == 0 &&
-        tick.stat_count == 0) {
+        tick.stat_count == 0 && tick.fetch_count == 0 && tick.progress_count == 0) {
         arena_finish(&s->tick_arena);
         return;
     }
@@ -256,6 +260,7 @@ static void send_tick(struct scheduler *s, int64_t now) {
 static void next_tick(const struct scheduler *s, int64_t now, int64_t *next_ms) {
     sooner(next_ms, s->reconcile_at_ms);
     stats_next(s, next_ms);
+    past_next(s, next_ms);
     if (s->held_count > 0) {
         sooner(next_ms, s->told_at_ms + TOLD_EVERY_MS);
     }

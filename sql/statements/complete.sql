@@ -7,11 +7,12 @@
 -- $1 bigint[] task   $2 bigint[] claim   $3 int[] first step   $4 int[] count of transitions
 -- $5 int[] stage of the first transition   $6 int[] revision the chain was run under
 -- $7 text[] ending: stay (the claim goes on), next, ready (release), delayed, failed; route (to the stage $18 after the
---    last transition), finish (done after it)
+--    last transition), finish (done after it); keep (next, but when a newer version is stored and a stage follows: stay)
 -- $8 int[] attempts, $9 int[] crashes, $10 int[] rescues to add   $11 bigint[] delay in ms
 -- $12 text[] kind of failure, null for none   $13 text[] reason   $14 text[] last output
 -- outputs, one row each:  $15 bigint[] task   $16 int[] which transition (0 ..)   $17 jsonb[] value
 -- $18 int[] the stage that a route goes to, 0 for none
+-- $19 bigint[] tasks that may have progress: that of stages that ended well goes
 -- A task that has made more transitions since its version began than the pipeline's max_steps is failed where it stands
 -- then, unless it is done.
 -- columns: task, claim, answer (accepted, applied, busy, refused), step, stage, status
@@ -92,7 +93,8 @@ with input as materialized (
           select case when a.ending = 'stay' then 'stay'
                       when a.next_stage is null then 'done'
                       when a.lost_way then 'failed'
-                      when not a.whole or a.ending in ('next', 'route') then 'ready'
+                      when a.ending = 'keep' and a.newer and a.whole and a.wish is null then 'stay'
+                      when not a.whole or a.ending in ('next', 'route', 'keep') then 'ready'
                       else a.ending end as want,
                  coalesce(a.next_stage, a.stages[cardinality(a.stages)]) as want_stage) w
       cross join lateral (
@@ -164,6 +166,11 @@ with input as materialized (
     delete from pgstage.output o using settled s
      where o.task = s.task and s.claimed_version > 1 and s.next_stage is null and s.ending <> 'stay'
        and o.version < s.claimed_version
+), gone_by as (
+    delete from pgstage.progress p using settled s
+     where p.task = any ($19::bigint[]) and s.task = p.task
+       and (p.version <> s.claimed_version or s.next_stage is null
+            or p.stage = any (s.stages[s.position : s.position + s.taken - 1]))
 ), noted as (
     insert into pgstage.failure (task, stage, version, attempt, kind, error_text, detail)
     select s.task, s.next_stage, s.claimed_version, s.new_attempt, s.fault,

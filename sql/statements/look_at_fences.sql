@@ -3,11 +3,12 @@
 -- One row a chain. state: held, applied (an earlier sending of it has committed) or lost. A chain that was run under an
 -- older definition is held only when the current one agrees with all of it: otherwise complete would not accept it whole.
 -- $1 bigint[]: tasks   $2 bigint[]: claims   $3 int[]: first step   $4 int[]: count of transitions
--- $5 int[]: stage of the first transition   $6 int[]: revision   $7 text[]: ending (stay, next)
+-- $5 int[]: stage of the first transition   $6 int[]: revision   $7 text[]: ending (stay, next, keep, ...)
 -- columns: task, state, step, stage, status
 select u.task,
        case when t.claim is distinct from u.claim then 'lost'
-            when t.step = u.first_step + u.count and (t.status = 'running') = (u.ending = 'stay') then 'applied'
+            when t.step = u.first_step + u.count
+                 and (u.ending = 'keep' or (t.status = 'running') = (u.ending = 'stay')) then 'applied'
             when t.status = 'running' and t.step between u.first_step and u.first_step + u.count - 1 and d.agrees
                  then 'held'
             else 'lost' end as state,

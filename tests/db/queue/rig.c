@@ -209,6 +209,8 @@ static struct store_claimed keep_claimed(struct rig *rig, const struct store_cla
         tasks[i].updated_at = arena_copy_string(&rig->arena, tasks[i].updated_at);
         tasks[i].payload = keep_text(rig, tasks[i].payload);
         tasks[i].input = keep_text(rig, tasks[i].input);
+        tasks[i].inputs = keep_text(rig, tasks[i].inputs);
+        tasks[i].progress_text = arena_copy_string(&rig->arena, tasks[i].progress_text);
     }
     copy.tasks = tasks;
     return copy;
@@ -220,6 +222,12 @@ static void on_tick(void *context, const struct store_tick_answer *answer) {
     *copy = *answer;
     copy->verdicts = keep(rig, answer->verdicts, rig->chain_count, sizeof *answer->verdicts);
     copy->told = keep(rig, answer->told, answer->told_count, sizeof *answer->told);
+    copy->kept = keep(rig, answer->kept, rig->progress_count, sizeof *answer->kept);
+    struct store_text *fetched = keep(rig, answer->fetched, rig->fetch_count, sizeof *fetched);
+    for (int i = 0; fetched != NULL && i < rig->fetch_count; i++) {
+        fetched[i] = keep_text(rig, fetched[i]);
+    }
+    copy->fetched = fetched;
     if (answer->claimed != NULL) {
         struct store_claimed *claimed =
             arena_alloc(&rig->arena, (size_t)rig->claim_count * sizeof *claimed);
@@ -235,6 +243,8 @@ void rig_send_tick(struct rig *rig, const struct store_tick *tick) {
     struct error err = ERROR_NONE;
     rig->chain_count = tick->chain_count;
     rig->claim_count = tick->claim_count;
+    rig->progress_count = tick->progress_count;
+    rig->fetch_count = tick->fetch_count;
     int before = rig->ticks;
     cr_assert_eq(rig->ops.tick(rig->ops.context, tick, on_tick, rig, &err), STATUS_OK, "%s",
                  err.text);

@@ -35,7 +35,7 @@ struct rig {
     struct store_beat_answer beat_answer;
     struct store_watch_answer watch_answer;
     struct store_lead_answer lead_answer;
-    int chain_count, claim_count, effect_count; /* of the request in flight */
+    int chain_count, claim_count, effect_count, progress_count, fetch_count; /* of the request in flight */
 
     struct rig_debt { /* answers that must have come when the queue is closed */
         const int *number;

@@ -50,6 +50,17 @@
     X(what_an_older_program_leaves_is_not_believed)                                                \
     X(a_rerun_gives_the_input_that_it_had)                                                         \
     X(a_snooze_uses_no_attempt)                                                                    \
+    /* what earlier stages and runs left */                                                        \
+    X(a_claim_is_kept_for_a_newer_version)                                                         \
+    X(a_kept_claim_sent_again_is_kept)                                                             \
+    X(progress_is_kept_of_held_tasks)                                                              \
+    X(progress_passes_by_a_locked_row)                                                             \
+    X(progress_comes_with_the_next_claim)                                                          \
+    X(progress_goes_with_its_stage)                                                                \
+    X(progress_is_shown_of_what_runs)                                                              \
+    X(inputs_are_of_the_claimed_version)                                                           \
+    X(inputs_are_of_held_tasks)                                                                    \
+    X(inputs_are_there_after_a_rerun)                                                              \
     /* shares and limits */                                                                        \
     X(a_fair_claim_takes_the_longest_ready)                                                        \
     X(a_fair_claim_passes_by_locked_rows)                                                          \

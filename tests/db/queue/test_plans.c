@@ -97,3 +97,39 @@ Test(plans, statistics_of_an_empty_queue_mislead_no_claim) {
     cr_assert_str_eq(world->why, "", "%s", world->why);
     world_close(world);
 }
+
+/* Buffers that a statement touches in all. */
+static int64_t buffers_of(struct world *world, const struct sql_statement *sql, const char *params) {
+    char *prepare = mem_format("prepare \"%s\" as %s", sql->name, sql->text);
+    world_script(world, world->one, "set plan_cache_mode = force_generic_plan; deallocate all");
+    world_script(world, world->one, prepare);
+    free(prepare);
+    int64_t buffers = 0;
+    for (int i = 0; i < 2; i++) { /* the first time fills caches */
+        const struct db_result *plan = world_sql(
+            world, world->one, "explain (analyze, buffers, format json) execute \"%s\"(%s)", sql->name, params);
+        cr_assert_not_null(plan, "%s", world->why);
+        const char *text = db_value(plan, 0, 0);
+        buffers = number_behind(text, "\"Plan\"", "\"Shared Hit Blocks\": ") +
+                  number_behind(text, "\"Plan\"", "\"Shared Read Blocks\": ");
+    }
+    return buffers;
+}
+
+/* A claim is followed by a look for progress: while nobody says any, it touches neither tasks nor progress. What a claim
+ * itself reads is as before, for its statement is. */
+Test(plans, progress_that_nobody_said_costs_a_claim_nothing) {
+    struct world *world = world_of_ready_rows();
+    int64_t claim = world_claim(world, NODE_ONE, STAGE_A, READY, NULL);
+    char claims[64];
+    snprintf(claims, sizeof claims, "'{%" PRId64 "}'", claim);
+    int64_t none = buffers_of(world, &sql_claimed_progress, claims);
+    cr_expect_leq(none, 2, "%" PRId64 " buffers", none);
+    /* Progress of others. */
+    world_sql(world, world->eye,
+              "insert into pgstage.progress select id, stage, version, 0.5, '' from pgstage.task where key <> 'r0'");
+    int64_t some = buffers_of(world, &sql_claimed_progress, claims);
+    cr_expect_leq(some, 10 * READY, "%" PRId64 " buffers for %d rows", some, READY);
+    cr_assert_str_eq(world->why, "", "%s", world->why);
+    world_close(world);
+}

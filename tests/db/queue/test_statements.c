@@ -174,8 +174,8 @@ static int64_t scans(struct world *world) {
 static void complete_many(struct world *world, const char *ids, const char *ending) {
     char *claims = many("1001"), *zeros = many("0"), *ones = many("1"), *endings = many(ending);
     char *nulls = many("NULL");
-    world_call(world, world->one, &sql_complete, 18, ids, claims, zeros, ones, ones, ones, endings,
-               zeros, zeros, zeros, zeros, nulls, nulls, nulls, ids, zeros, ones, zeros);
+    world_call(world, world->one, &sql_complete, 19, ids, claims, zeros, ones, ones, ones, endings,
+               zeros, zeros, zeros, zeros, nulls, nulls, nulls, ids, zeros, ones, zeros, "{}");
     free(claims);
     free(zeros);
     free(ones);

@@ -67,6 +67,31 @@ static int64_t at_second_stage(struct rig *rig) {
                    rig->stages[1]);
 }
 
+/* on_update: finish. A lost answer: the look says what became of it. */
+Test(store_effects, keep_a_claim_for_a_newer_version) {
+    struct rig *rig = rig_open();
+    struct effects_case it;
+    begin(&it, rig);
+    for (int i = 0; i < TASKS; i++) {
+        it.effects[i].chain.ending = STORE_KEEP;
+    }
+    rig_submit(rig, "k1", "2");
+    for (int sending = 0; sending < 2; sending++) {
+        cr_assert_eq(rig_effects(rig, &it.request), STATUS_OK, "%s", rig->effects_answer.error.text);
+        cr_assert_eq(indexed(rig), 3, "sent again it does nothing");
+        cr_assert_eq(at_second_stage(rig), 2);
+        for (int i = 0; i < TASKS; i++) {
+            const struct store_effect_verdict *verdict = &rig->effects_answer.verdicts[i];
+            cr_assert_not(verdict->dropped);
+            cr_assert_eq(verdict->verdict.running, i == 1);
+            cr_assert_eq(verdict->verdict.stage, rig->stages[1]);
+            cr_assert_eq(verdict->verdict.answer,
+                         sending == 0 || i == 1 ? STORE_ACCEPTED : STORE_APPLIED);
+        }
+    }
+    rig_close(rig);
+}
+
 Test(store_effects, commits_statements_and_completions_together) {
     struct rig *rig = rig_open();
     struct effects_case it;

@@ -237,6 +237,122 @@ Test(store_tick, stores_any_failure_text_and_any_delay) {
     rig_close(rig);
 }
 
+static struct store_progress progress_of(const struct rig *rig, int64_t task, int64_t claim, double fraction,
+                                         const char *text) {
+    return (struct store_progress){
+        .task = task, .claim = claim, .stage = rig->stages[0], .fraction = fraction, .text = text};
+}
+
+Test(store_tick, keeps_progress_and_gives_it_back_with_the_next_claim) {
+    struct rig *rig = rig_open();
+    int64_t first = rig_submit(rig, "k1", "1"), second = rig_submit(rig, "k2", "1");
+    cr_assert_not(rig_claim(rig, 0, 2, 71)->tasks[0].has_progress_row);
+    static char text[4000] = "page 4 \xff\x01";
+    memset(text + 9, 'x', sizeof text - 10);
+    struct store_progress said[] = {progress_of(rig, second, 71, 7.5, text), progress_of(rig, first, 70, 0.25, "stray"),
+                                    progress_of(rig, first, 71, 0.25, NULL)};
+    struct store_chain chains[] = {chain_of(rig, first, 71, STORE_RELEASE), chain_of(rig, second, 71, STORE_RELEASE)};
+    struct store_tick tick = {
+        .node = RIG_NODE, .progress_count = 3, .progress = said, .chain_count = 2, .chains = chains};
+    cr_assert_eq(rig_tick(rig, &tick), STATUS_OK, "%s", rig->tick_answer.error.text);
+    cr_assert(rig->tick_answer.kept[0]);
+    cr_assert_eq(rig_int(rig, "select count(*) from pgstage.progress where octet_length(text) between 1000 and 1024"), 1);
+    const struct store_claimed *claimed = rig_claim(rig, 0, 2, 72);
+    cr_assert(claimed->tasks[0].has_progress && claimed->tasks[0].has_progress_row);
+    cr_assert_eq(claimed->tasks[0].progress, 0.25);
+    cr_assert_str_eq(claimed->tasks[0].progress_text, "");
+    cr_assert_eq(claimed->tasks[1].progress, 1.0);
+    cr_assert_eq(strncmp(claimed->tasks[1].progress_text, "page 4 ", 7), 0);
+    /* The newer version has not come so far; its first stage takes the row away. */
+    chains[0].claim = 72;
+    tick = (struct store_tick){.node = RIG_NODE, .chain_count = 1, .chains = chains};
+    cr_assert_eq(rig_tick(rig, &tick), STATUS_OK);
+    rig_submit(rig, "k1", "2");
+    claimed = rig_claim(rig, 0, 1, 73);
+    cr_assert(claimed->tasks[0].has_progress_row);
+    cr_assert_not(claimed->tasks[0].has_progress);
+    chains[0] = chain_of(rig, first, 73, STORE_NEXT);
+    chains[0].count = 1;
+    chains[0].outputs = &(struct store_text){NULL, 0};
+    chains[0].has_progress = true;
+    cr_assert_eq(rig_tick(rig, &tick), STATUS_OK);
+    cr_assert_eq(rig_int(rig, "select count(*) from pgstage.progress"), 1);
+    rig_close(rig);
+}
+
+/* Stages 0 and 1 of the task, each with the name of the stage in upper case as its output. */
+static void run_two_stages(struct rig *rig, int64_t task, int64_t claim, bool silent) {
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(rig_claim(rig, i, 1, claim + i)->count, 1);
+        struct store_text output = {i == 0 ? "{\"n\": 12345678901234567890.10}" : "\"B\"", i == 0 ? 30 : 3};
+        if (i == 1 && silent) {
+            output = (struct store_text){0};
+        }
+        struct store_chain chain = chain_of(rig, task, claim + i, STORE_NEXT);
+        chain.first_stage = rig->stages[i];
+        chain.count = 1;
+        chain.outputs = &output;
+        struct store_tick tick = {.node = RIG_NODE, .chain_count = 1, .chains = &chain};
+        cr_assert_eq(rig_tick(rig, &tick), STATUS_OK, "%s", rig->tick_answer.error.text);
+    }
+}
+
+Test(store_tick, gives_the_outputs_that_a_stage_asks_for_by_name) {
+    struct rig *rig = rig_open();
+    run_two_stages(rig, rig_submit(rig, "k1", "1"), 80, false);
+    int64_t second = rig_submit(rig, "k2", "1");
+    run_two_stages(rig, second, 82, true);
+    int stages[] = {rig->stages[1], rig->stages[0]};
+    const char *names[] = {"b", "first-one"};
+    struct store_inputs inputs = {2, stages, names};
+    for (int fair = 0; fair < 2; fair++) {
+        struct store_claim claims[] = {
+            {.pipeline = rig->pipeline, .stage = rig->stages[0], .count = 5, .claim = 90 + fair, .from_front = true},
+            {.pipeline = rig->pipeline, .stage = rig->stages[2], .previous_stage = rig->stages[1], .count = 5,
+             .fair = fair == 1, .claim = 85 + fair, .from_front = true, .inputs = &inputs}};
+        struct store_tick tick = {.node = RIG_NODE, .claim_count = 2, .claims = claims};
+        cr_assert_eq(rig_tick(rig, &tick), STATUS_OK, "%s", rig->tick_answer.error.text);
+        const struct store_claimed *claimed = &rig->tick_answer.claimed[1];
+        cr_assert_eq(claimed->count, 2);
+        cr_assert_str_eq(claimed->tasks[0].inputs.data, "{\"b\":\"B\",\"first-one\":{\"n\": 12345678901234567890.10}}");
+        cr_assert_eq(claimed->tasks[0].inputs.length, strlen(claimed->tasks[0].inputs.data));
+        cr_assert_str_eq(claimed->tasks[1].inputs.data, "{\"b\":null,\"first-one\":{\"n\": 12345678901234567890.10}}");
+        if (fair == 0) {
+            struct error err = ERROR_NONE;
+            cr_assert_eq(rig->ops.release_unknown(rig->ops.context, RIG_NODE, 0, NULL, rig_on_done, rig, &err), STATUS_OK);
+            rig_wait(rig, &rig->dones, 1);
+        }
+    }
+    /* The same for tasks that are held; one claim is not ours. */
+    struct store_fetch fetches[] = {{second, 86, &inputs}, {second, 85, &inputs}};
+    struct store_tick tick = {.node = RIG_NODE, .fetch_count = 2, .fetches = fetches};
+    cr_assert_eq(rig_tick(rig, &tick), STATUS_OK, "%s", rig->tick_answer.error.text);
+    cr_assert_str_eq(rig->tick_answer.fetched[0].data, "{\"b\":null,\"first-one\":{\"n\": 12345678901234567890.10}}");
+    tick.fetch_count = 1;
+    tick.fetches = &fetches[1];
+    cr_assert_eq(rig_tick(rig, &tick), STATUS_OK);
+    cr_assert_null(rig->tick_answer.fetched[0].data);
+    rig_close(rig);
+}
+
+/* on_update: finish. */
+Test(store_tick, keeps_a_claim_for_a_newer_version) {
+    struct rig *rig = rig_open();
+    int64_t first = rig_submit(rig, "k1", "1"), second = rig_submit(rig, "k2", "1");
+    cr_assert_eq(rig_claim(rig, 0, 2, 95)->count, 2);
+    rig_submit(rig, "k2", "2");
+    struct store_text none = {0};
+    struct store_chain chains[] = {chain_of(rig, first, 95, STORE_KEEP), chain_of(rig, second, 95, STORE_KEEP)};
+    chains[0].count = chains[1].count = 1;
+    chains[0].outputs = chains[1].outputs = &none;
+    struct store_tick tick = {.node = RIG_NODE, .chain_count = 2, .chains = chains};
+    cr_assert_eq(rig_tick(rig, &tick), STATUS_OK, "%s", rig->tick_answer.error.text);
+    cr_assert_not(rig->tick_answer.verdicts[0].running);
+    cr_assert(rig->tick_answer.verdicts[1].running);
+    cr_assert_eq(rig->tick_answer.verdicts[1].stage, rig->stages[1]);
+    rig_close(rig);
+}
+
 Test(store_tick, refuses_an_empty_tick_and_a_task_named_twice) {
     struct rig *rig = rig_open();
     struct error err = ERROR_NONE;

@@ -124,6 +124,7 @@ struct move {
     const char *output; /* JSON of every transition; NULL: none */
     int route;          /* stage (0 ..) + 1 of the ending route; 0: none; above the last: one that is not there */
     int revision;       /* 0: the one of the world at its reset */
+    bool has_progress;  /* the store may have some of the task */
 };
 
 struct verdict {

@@ -101,8 +101,8 @@ const struct db_result *world_release(struct world *world, int64_t node, int64_t
 }
 
 struct move_texts {
-    char values[18][512];
-    struct db_param params[18];
+    char values[19][512];
+    struct db_param params[19];
 };
 
 static void write_move(const struct world *world, const struct move *move, struct move_texts *out) {
@@ -149,7 +149,8 @@ static void write_move(const struct world *world, const struct move *move, struc
                 : move->route <= STAGE_COUNT ? world->stages[move->route - 1]
                                              : 999999;
     snprintf(out->values[17], sizeof *out->values, "{%d}", route);
-    for (int i = 0; i < 18; i++) {
+    snprintf(out->values[18], sizeof *out->values, move->has_progress ? "{%" PRId64 "}" : "{}", move->task);
+    for (int i = 0; i < 19; i++) {
         out->params[i] = DB_TEXT(out->values[i]);
     }
 }
@@ -179,7 +180,7 @@ struct verdict world_complete(struct world *world, struct db_sync *session,
                               const struct move *move) {
     struct move_texts texts;
     write_move(world, move, &texts);
-    return read_verdict(world, world_call_with(world, session, &sql_complete, 18, texts.params));
+    return read_verdict(world, world_call_with(world, session, &sql_complete, 19, texts.params));
 }
 
 struct verdict world_race_complete(struct world *world, const struct move *move,
@@ -188,7 +189,7 @@ struct verdict world_race_complete(struct world *world, const struct move *move,
     struct move_texts texts;
     write_move(world, move, &texts);
     return read_verdict(
-        world, world_race_with(world, &sql_complete, meanwhile, context, 18, texts.params));
+        world, world_race_with(world, &sql_complete, meanwhile, context, 19, texts.params));
 }
 
 struct row world_row(struct world *world, int64_t task) {

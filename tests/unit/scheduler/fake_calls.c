@@ -43,6 +43,10 @@ static void execute_tick(struct fake_call *call) {
     if (is_refused(call)) {
         return;
     }
+    bool *kept = arena_alloc(&call->arena, sizeof *kept * (size_t)(tick->progress_count + 1));
+    for (int i = 0; i < tick->progress_count; i++) {
+        kept[i] = sql_keep_progress(store, &tick->progress[i]);
+    }
     struct store_verdict *verdicts = arena_alloc(&call->arena, sizeof *verdicts * (size_t)(tick->chain_count + 1));
     for (int i = 0; i < tick->chain_count; i++) {
         verdicts[i] = sql_complete(store, &tick->chains[i]);
@@ -51,6 +55,11 @@ static void execute_tick(struct fake_call *call) {
     for (int i = 0; i < tick->claim_count; i++) {
         claimed[i] = sql_claim(store, tick->node, call->session, &tick->claims[i], &call->arena);
     }
+    struct store_text *fetched = arena_alloc(&call->arena, sizeof *fetched * (size_t)(tick->fetch_count + 1));
+    for (int i = 0; i < tick->fetch_count; i++) {
+        const struct store_fetch *fetch = &tick->fetches[i];
+        fetched[i] = sql_inputs(store, fetch->task, fetch->claim, fetch->inputs, &call->arena);
+    }
     sql_drop_claims(store, tick->node, tick->drop_count, tick->drops);
     sql_add_stats(store, tick);
     struct store_told *told = arena_alloc(&call->arena, sizeof *told * (size_t)(tick->hold_count + 1));
@@ -58,6 +67,8 @@ static void execute_tick(struct fake_call *call) {
     call->verdicts = verdicts;
     call->claimed = claimed;
     call->told = told;
+    call->fetched = fetched;
+    call->kept = kept;
 }
 
 /* ---- effects ------------------------------------------------------------------------------------------------------ */
@@ -282,7 +293,9 @@ static void tell_tick(struct fake_call *call) {
                                        .verdicts = call->verdicts,
                                        .claimed = call->claimed,
                                        .told_count = call->told_count,
-                                       .told = call->told};
+                                       .told = call->told,
+                                       .fetched = call->fetched,
+                                       .kept = call->kept};
     call->done.tick(call->done_context, &answer);
 }
 

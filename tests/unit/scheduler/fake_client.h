@@ -65,6 +65,8 @@ struct fake_call {
     const struct store_claimed *claimed;
     int told_count;
     const struct store_told *told;
+    const struct store_text *fetched;
+    const bool *kept;
     struct store_lead_answer led;
     struct store_start_answer started;
     struct store_watch_answer watched;

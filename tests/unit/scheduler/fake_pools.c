@@ -180,6 +180,8 @@ static void free_job(struct job *job) {
     free((char *)(uintptr_t)job->run.key);
     free((char *)(uintptr_t)job->run.payload);
     free((char *)(uintptr_t)job->run.input);
+    free((char *)(uintptr_t)job->run.inputs);
+    free((char *)(uintptr_t)job->run.progress_text);
     free((char *)(uintptr_t)job->plan.output);
     free((char *)(uintptr_t)job->plan.message);
     free((char *)(uintptr_t)job->plan.sql);
@@ -393,6 +395,10 @@ static struct job *new_job(struct pool *pool, const struct pool_task *task) {
         .key = copy_text(&task->key),
         .payload = copy_text(&task->payload),
         .input = copy_text(&task->input),
+        .inputs = copy_text(&task->inputs),
+        .has_progress = task->has_progress,
+        .progress = task->progress,
+        .progress_text = copy_text(&task->progress_text),
         .version = task->version,
         .attempt = task->attempt,
         .alone = task->alone,
@@ -654,6 +660,12 @@ void fake_pools_end(struct fake_pools *pools, const char *key, enum pool_end end
         job->plan.output = mem_copy_string(output);
     }
     finish(job, end);
+}
+
+void fake_pools_say(struct fake_pools *pools, const char *key, double fraction, const char *text) {
+    struct job *job = find_live(pools, key);
+    REQUIRE(job != NULL);
+    job->pool->events.progress(job->pool->events.context, job->pool, job->run.run, fraction, text);
 }
 
 int fake_pools_live(const struct fake_pools *pools) {

@@ -17,10 +17,13 @@ struct fake_pools;
 struct fake_run { /* texts are NULL when absent */
     uint64_t run;
     const char *pipeline, *stage;
-    const char *key, *payload, *input;
+    const char *key, *payload, *input, *inputs;
     int64_t version;
     int attempt;
     bool alone;
+    bool has_progress; /* of an earlier run */
+    double progress;
+    const char *progress_text;
 };
 
 struct fake_plan {
@@ -54,6 +57,8 @@ void fake_pools_park(struct fake_pools *pools, const char *stage); /* its worker
 
 /* Ends the handler that runs for the key: by itself, or by the death of its worker. */
 void fake_pools_end(struct fake_pools *pools, const char *key, enum pool_end end, const char *output);
+/* The handler that runs for the key says how far it is. */
+void fake_pools_say(struct fake_pools *pools, const char *key, double fraction, const char *text);
 int fake_pools_live(const struct fake_pools *pools); /* handlers that live */
 bool fake_pools_is_live(const struct fake_pools *pools, const char *key);
 

@@ -35,7 +35,14 @@ void request_copy_tick(struct fake_call *call, const struct store_tick *tick) {
     struct store_claim *claims = copy(arena, tick->claims, tick->claim_count, sizeof *claims);
     for (int i = 0; i < tick->claim_count; i++) {
         claims[i].from_ready_at = arena_copy_string(arena, claims[i].from_ready_at);
+        claims[i].inputs = copy(arena, claims[i].inputs, claims[i].inputs != NULL, sizeof *claims[i].inputs);
     }
+    struct store_progress *progress = copy(arena, tick->progress, tick->progress_count, sizeof *progress);
+    for (int i = 0; i < tick->progress_count; i++) {
+        progress[i].text = arena_copy_string(arena, progress[i].text);
+    }
+    call->tick.progress = progress;
+    call->tick.fetches = copy(arena, tick->fetches, tick->fetch_count, sizeof *tick->fetches);
     call->tick.chains = chains;
     call->tick.claims = claims;
     call->tick.drops = copy(arena, tick->drops, tick->drop_count, sizeof *tick->drops);

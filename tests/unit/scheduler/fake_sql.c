@@ -93,7 +93,8 @@ static enum fake_status wanted(const struct store_chain *chain, const struct jud
     if (j->next_stage == 0) {
         return FAKE_DONE;
     }
-    if (!j->whole || chain->ending == STORE_NEXT || chain->ending == STORE_ROUTE || chain->ending == STORE_RELEASE) {
+    bool goes_on = chain->ending == STORE_NEXT || chain->ending == STORE_KEEP || chain->ending == STORE_ROUTE;
+    if (!j->whole || goes_on || chain->ending == STORE_RELEASE) {
         return FAKE_READY;
     }
     return chain->ending == STORE_DELAYED ? FAKE_DELAYED : FAKE_FAILED;
@@ -174,6 +175,47 @@ bool sql_accepts_whole(const struct fake_store *store, const struct store_chain 
     return j.fenced && j.taken == j.pending;
 }
 
+static void forget_progress(const struct fake_store *store, struct fake_row *row, const struct store_chain *chain,
+                            const struct judged *j) {
+    const struct fake_revision *order = store_order(store, row->pipeline, 0);
+    bool over = row->progress_version != row->claimed_version || (j->next_stage == 0 && chain->ending != STORE_STAY);
+    for (int i = 0; i < j->taken; i++) {
+        over = over || row->progress_stage == order->stages[j->position + i];
+    }
+    if (chain->has_progress && over) {
+        row->progress_stage = 0;
+    }
+}
+
+bool sql_keep_progress(struct fake_store *store, const struct store_progress *progress) {
+    struct fake_row *row = store_row_by_id(store, progress->task);
+    if (store_is_locked(store, row) || row->status != FAKE_RUNNING || row->claim != progress->claim) {
+        return false;
+    }
+    row->progress_stage = progress->stage;
+    row->progress_version = row->claimed_version;
+    row->progress = progress->fraction;
+    snprintf(row->progress_text, sizeof row->progress_text, "%s", progress->text);
+    row->all_progress++;
+    return true;
+}
+
+struct store_text sql_inputs(const struct fake_store *store, int64_t task, int64_t claim, const struct store_inputs *inputs,
+                             struct arena *arena) {
+    const struct fake_row *row = store_row_by_id(store, task);
+    if (row->status != FAKE_RUNNING || row->claim != claim) {
+        return (struct store_text){0};
+    }
+    const char *text = "{";
+    for (int i = 0; i < inputs->count; i++) {
+        const struct fake_output *output = fake_row_output(row, inputs->stages[i]);
+        const char *value = output != NULL && output->version == row->claimed_version ? output->value : NULL;
+        text = arena_format(arena, "%s%s\"%s\":%s", text, i > 0 ? "," : "", inputs->names[i], value != NULL ? value : "null");
+    }
+    text = arena_format(arena, "%s}", text);
+    return (struct store_text){text, strlen(text)};
+}
+
 static struct store_verdict not_fenced(const struct fake_row *row, const struct store_chain *chain) {
     bool before = row->status != FAKE_RUNNING && row->claim == chain->claim &&
                   row->step == chain->step + chain->count && chain->ending != STORE_STAY;
@@ -201,7 +243,9 @@ struct store_verdict sql_complete(struct fake_store *store, const struct store_c
     }
     put_outputs(store, row, chain, &j);
     add_counters(row, chain, &j);
-    if (chain->ending == STORE_STAY) {
+    forget_progress(store, row, chain, &j);
+    bool newer = row->version != row->claimed_version;
+    if (chain->ending == STORE_STAY || (chain->ending == STORE_KEEP && newer && j.whole && j.next_stage != 0 && !row->wish)) {
         const struct fake_revision *order = store_order(store, row->pipeline, 0);
         row->stage = j.next_stage != 0 ? j.next_stage : order->stages[order->count - 1];
     } else {
@@ -224,7 +268,8 @@ enum fake_fence sql_look(const struct fake_store *store, const struct store_chai
         return FENCE_LOST;
     }
     bool running = row->status == FAKE_RUNNING;
-    if (row->step == chain->step + chain->count && running == (chain->ending == STORE_STAY)) {
+    if (row->step == chain->step + chain->count &&
+        (chain->ending == STORE_KEEP || running == (chain->ending == STORE_STAY))) {
         verdict->answer = running ? STORE_ACCEPTED : STORE_APPLIED;
         verdict->running = running;
         verdict->done = row->status == FAKE_DONE;
@@ -314,7 +359,16 @@ static void take_row(const struct fake_store *store, struct fake_row *row, int64
         .updated_at = arena_format(arena, "u%lld", (long long)row->version),
         .payload = text_of(arena, row->payload),
         .input = input != NULL && input->version == row->version ? text_of(arena, input->value) : (struct store_text){0},
+        .has_progress_row = row->progress_stage != 0,
     };
+    if (claim->inputs != NULL) {
+        task->inputs = sql_inputs(store, row->id, row->claim, claim->inputs, arena);
+    }
+    if (row->progress_stage == row->stage && row->progress_version == row->version) {
+        task->has_progress = true;
+        task->progress = row->progress;
+        task->progress_text = arena_copy_string(arena, row->progress_text);
+    }
 }
 
 struct store_claimed sql_claim(struct fake_store *store, int64_t node, int session, const struct store_claim *claim,

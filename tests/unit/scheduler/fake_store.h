@@ -38,9 +38,13 @@ struct fake_row {
     int64_t locked_until_ms; /* by somebody else's transaction */
     bool wish;               /* to cancel, marked while it ran */
     struct fake_output outputs[FAKE_STAGES_MAX];
+    int progress_stage; /* 0: there is none */
+    int64_t progress_version;
+    double progress;
+    char progress_text[24];
 
     /* What happened to it in all, for checks. */
-    int all_attempts, all_crashes, all_rescues, all_releases, all_accepted;
+    int all_attempts, all_crashes, all_rescues, all_releases, all_accepted, all_progress;
     char kind[16];
 };
 

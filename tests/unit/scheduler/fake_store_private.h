@@ -71,6 +71,9 @@ struct store_claimed sql_claim(struct fake_store *store, int64_t node, int sessi
                                struct arena *arena);
 void sql_drop_claims(struct fake_store *store, int64_t node, int count, const int64_t *claims);
 void sql_add_stats(struct fake_store *store, const struct store_tick *tick);
+bool sql_keep_progress(struct fake_store *store, const struct store_progress *progress);
+struct store_text sql_inputs(const struct fake_store *store, int64_t task, int64_t claim, const struct store_inputs *inputs,
+                             struct arena *arena);
 int sql_told(const struct fake_store *store, int count, const struct store_hold *holds, struct store_told *told);
 enum fake_fence { FENCE_HELD, FENCE_APPLIED, FENCE_LOST };
 enum fake_fence sql_look(const struct fake_store *store, const struct store_chain *chain, struct store_verdict *verdict);

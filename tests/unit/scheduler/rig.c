@@ -56,6 +56,10 @@ static struct fake_plan on_begin(void *context, const struct fake_run *run) {
     snprintf(kept->stage, sizeof kept->stage, "%s", run->stage);
     snprintf(kept->key, sizeof kept->key, "%s", run->key);
     snprintf(kept->input, sizeof kept->input, "%s", run->input == NULL ? "" : run->input);
+    snprintf(kept->inputs, sizeof kept->inputs, "%s", run->inputs == NULL ? "" : run->inputs);
+    kept->has_progress = run->has_progress;
+    kept->progress = run->progress;
+    snprintf(kept->progress_text, sizeof kept->progress_text, "%s", run->progress_text == NULL ? "" : run->progress_text);
     snprintf(rig->output, sizeof rig->output, "{\"s\":\"%s\",\"v\":%lld}", run->stage, (long long)run->version);
     struct fake_plan usual = {.run_ms = 10,
                               .end = POOL_OK,
@@ -136,6 +140,16 @@ static void on_closed(void *context) {
     rig->scheduler = NULL;
 }
 
+static struct store_inputs inputs_of(struct rig *rig, int stage) {
+    const char *reads = rig->given[stage].reads;
+    int count = 0;
+    for (; reads != NULL && reads[count] != '\0'; count++) {
+        rig->input_ids[stage][count] = rig_stage_id(reads[count] - 'a');
+        rig->input_names[stage][count] = rig->names[reads[count] - 'a'];
+    }
+    return (struct store_inputs){count, rig->input_ids[stage], rig->input_names[stage]};
+}
+
 /* ---- life --------------------------------------------------------------------------------------------------------- */
 
 void rig_init(struct rig *rig, int stage_count, const struct rig_stage *stages) {
@@ -147,8 +161,9 @@ void rig_init(struct rig *rig, int stage_count, const struct rig_stage *stages) 
     rig->random = random_from_seed(&rig->seeded, 7);
     rig->stage_count = stage_count;
     int ids[RIG_STAGES_MAX];
-    static const enum sched_value values[] = {SCHED_KEY, SCHED_VERSION, SCHED_INPUT, SCHED_PAYLOAD, SCHED_UPDATED_AT};
-    static const struct sched_statement statement = {.text = "insert", .param_count = 5, .params = values};
+    static const enum sched_value values[] = {SCHED_KEY, SCHED_VERSION, SCHED_INPUT, SCHED_PAYLOAD, SCHED_UPDATED_AT,
+                                              SCHED_INPUTS};
+    static const struct sched_statement statement = {.text = "insert", .param_count = 6, .params = values};
     for (int i = 0; i < stage_count; i++) {
         ids[i] = rig_stage_id(i);
         rig->given[i] = stages[i];
@@ -164,6 +179,7 @@ void rig_init(struct rig *rig, int stage_count, const struct rig_stage *stages) 
             .after_commit = stages[i].after_commit,
             .share_percent = stages[i].share_percent,
             .limited = stages[i].limited,
+            .inputs = inputs_of(rig, i),
             .pool = {.pipeline = "p", .stage = rig->names[i], .workers = stages[i].workers, .grace_ms = 30},
             .statement_count = stages[i].kind == SCHED_SQL,
             .statements = &statement,

@@ -19,6 +19,7 @@ struct rig_stage {
     const char *sql; /* the handler queues it */
     int share_percent;
     bool limited;
+    const char *reads; /* names of the earlier stages whose outputs it gets; NULL: none */
 };
 
 #define RIG_HANDLER(n) {.kind = SCHED_HANDLER, .workers = (n)}
@@ -27,7 +28,9 @@ struct rig_stage {
 #define RIG_SQL(n) {.kind = SCHED_SQL, .workers = (n)}
 
 struct rig_run {
-    char stage[8], key[24], input[64];
+    char stage[8], key[24], input[64], inputs[128], progress_text[24];
+    bool has_progress;
+    double progress;
     int64_t version, began_ms, over_ms;
     int attempt;
     bool alone, over;
@@ -50,6 +53,8 @@ struct rig {
     int stage_count;
     char names[RIG_STAGES_MAX][8];
     struct sched_stage stages[RIG_STAGES_MAX];
+    int input_ids[RIG_STAGES_MAX][RIG_STAGES_MAX];
+    const char *input_names[RIG_STAGES_MAX][RIG_STAGES_MAX];
     struct sched_pipeline pipeline;
     struct rig_stage given[RIG_STAGES_MAX];
 
