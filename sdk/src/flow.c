@@ -5,12 +5,13 @@
 #include "text.h"
 
 pgstage_result pgstage_route(pgstage_task *task, const char *stage) {
+    task_called(task, __func__);
     size_t length = stage == NULL ? 0 : strnlen(stage, STAGE_NAME_MAX + 1);
     if (length == 0) {
-        return pgstage_fail(task, "a route needs the name of a stage");
+        return task_fail(task, "a route needs the name of a stage");
     }
     if (length > STAGE_NAME_MAX || !text_is_utf8(stage, length)) {
-        return pgstage_fail(task, "a route to what cannot be a stage's name: '%.80s'", stage);
+        return task_fail(task, "a route to what cannot be a stage's name: '%.80s'", stage);
     }
     memcpy(task->target, stage, length + 1);
     task->flow = PGSTAGE_HOST_ROUTE;
@@ -18,13 +19,15 @@ pgstage_result pgstage_route(pgstage_task *task, const char *stage) {
 }
 
 pgstage_result pgstage_finish(pgstage_task *task) {
+    task_called(task, __func__);
     task->flow = PGSTAGE_HOST_FINISH;
     return PGSTAGE_OK;
 }
 
 pgstage_result pgstage_snooze(pgstage_task *task, int64_t ms) {
+    task_called(task, __func__);
     if (ms < 0) {
-        return pgstage_fail(task, "a snooze of %lld ms", (long long)ms);
+        return task_fail(task, "a snooze of %lld ms", (long long)ms);
     }
     task->delay_ms = ms;
     task->flow = PGSTAGE_HOST_SNOOZE;

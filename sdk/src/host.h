@@ -30,7 +30,7 @@ struct pgstage_host_run {
     struct pgstage_host_text progress_text; /* absent: "" */
 };
 
-/* None may be NULL. Texts are cut to a sane length, at a character's border if they are UTF-8. */
+/* None but `call` may be NULL. Texts are cut to a sane length, at a character's border if they are UTF-8. */
 struct pgstage_host_ops {
     /* `fields`: the text of a JSON object, at most PGSTAGE_HOST_FIELDS_MAX bytes; NULL when the line has none. */
     void (*log)(void *context, const char *text, size_t length, const char *fields, size_t fields_length);
@@ -39,6 +39,8 @@ struct pgstage_host_ops {
     bool (*superseded)(void *context);
     int64_t (*remaining_ms)(void *context);
     void *context;
+    /* At the beginning of each call that a handler makes with this task, from the thread that makes it. */
+    void (*call)(void *context, const char *function);
 };
 
 struct pgstage_host_statement {

@@ -43,6 +43,7 @@ static char *allocate_output(pgstage_task *task, size_t length) {
 }
 
 int pgstage_set_output(pgstage_task *task, const char *json, size_t length) {
+    task_called(task, __func__);
     if (json == NULL) {
         return task_refuse(task, PGSTAGE_E_INVALID, "the output is NULL");
     }
@@ -88,9 +89,10 @@ static int write_output(pgstage_task *task, const json_t *value) {
 }
 
 pgstage_result pgstage_output(pgstage_task *task, json_t *value) {
+    task_called(task, __func__);
     int code = write_output(task, value);
     json_decref(value);
-    return code == 0 ? PGSTAGE_OK : pgstage_fail(task, "%s", task->refusal);
+    return code == 0 ? PGSTAGE_OK : task_fail(task, "%s", task->refusal);
 }
 
 struct pgstage_host_text pgstage_host_output(const pgstage_task *task) {
@@ -176,6 +178,7 @@ static struct pgstage_host_text copy_text(char **to, const char *text) {
 
 int pgstage_sql(pgstage_task *task, const char *sql, int parameter_count,
                 const char *const *parameters) {
+    task_called(task, __func__);
     int code = check_sql(task, sql, parameter_count, parameters);
     if (code != 0) {
         return code;

@@ -26,6 +26,7 @@ static void log_line(pgstage_task *task, char *text, const char *fields, size_t 
 }
 
 void pgstage_log(pgstage_task *task, const char *format, ...) {
+    task_called(task, __func__);
     char text[LOG_LINE_SIZE];
     FORMAT(text);
     log_line(task, text, NULL, 0);
@@ -45,6 +46,7 @@ static size_t write_fields(const json_t *fields, char *out, size_t size) {
 }
 
 void pgstage_log_with(pgstage_task *task, json_t *fields, const char *format, ...) {
+    task_called(task, __func__);
     char text[LOG_LINE_SIZE], written[PGSTAGE_HOST_FIELDS_MAX + 1];
     FORMAT(text);
     size_t length = write_fields(fields, written, sizeof written);
@@ -53,6 +55,7 @@ void pgstage_log_with(pgstage_task *task, json_t *fields, const char *format, ..
 }
 
 void pgstage_progress(pgstage_task *task, double fraction, const char *format, ...) {
+    task_called(task, __func__);
     char text[PROGRESS_TEXT_SIZE];
     FORMAT(text);
     /* What is not a number fails the first comparison. */
@@ -61,13 +64,20 @@ void pgstage_progress(pgstage_task *task, double fraction, const char *format, .
 }
 
 pgstage_result pgstage_fail(pgstage_task *task, const char *format, ...) {
+    task_called(task, __func__);
     FORMAT(task->message);
     return PGSTAGE_FAIL;
 }
 
 pgstage_result pgstage_retry(pgstage_task *task, const char *format, ...) {
+    task_called(task, __func__);
     FORMAT(task->message);
     return PGSTAGE_RETRY;
+}
+
+pgstage_result task_fail(pgstage_task *task, const char *format, ...) {
+    FORMAT(task->message);
+    return PGSTAGE_FAIL;
 }
 
 pgstage_result pgstage_worker_fail(pgstage_worker *worker, const char *format, ...) {

@@ -47,22 +47,27 @@ void pgstage_host_task_destroy(pgstage_task *task) {
 }
 
 const char *pgstage_pipeline(const pgstage_task *task) {
+    task_called(task, __func__);
     return task->run.pipeline;
 }
 
 const char *pgstage_stage(const pgstage_task *task) {
+    task_called(task, __func__);
     return task->run.stage;
 }
 
 const char *pgstage_key(const pgstage_task *task) {
+    task_called(task, __func__);
     return task->run.key;
 }
 
 int64_t pgstage_version(const pgstage_task *task) {
+    task_called(task, __func__);
     return task->run.version;
 }
 
 int pgstage_attempt(const pgstage_task *task) {
+    task_called(task, __func__);
     return task->run.attempt;
 }
 
@@ -86,34 +91,46 @@ static const json_t *give_json(pgstage_task *task, struct pgstage_host_text text
 }
 
 const char *pgstage_payload(const pgstage_task *task, size_t *length) {
+    task_called(task, __func__);
     return give_text(task->run.payload, length);
 }
 
 const json_t *pgstage_payload_json(pgstage_task *task) {
+    task_called(task, __func__);
     return give_json(task, task->run.payload, "payload", &task->payload_json);
 }
 
 const char *pgstage_input(const pgstage_task *task, size_t *length) {
+    task_called(task, __func__);
     return give_text(task->run.input, length);
 }
 
 const json_t *pgstage_input_json(pgstage_task *task) {
+    task_called(task, __func__);
     return give_json(task, task->run.input, "input", &task->input_json);
 }
 
 const char *pgstage_inputs(const pgstage_task *task, size_t *length) {
+    task_called(task, __func__);
     return give_text(task->run.inputs, length);
 }
 
-const json_t *pgstage_inputs_json(pgstage_task *task) {
+static const json_t *give_inputs(pgstage_task *task) {
     return give_json(task, task->run.inputs, "inputs", &task->inputs_json);
 }
 
+const json_t *pgstage_inputs_json(pgstage_task *task) {
+    task_called(task, __func__);
+    return give_inputs(task);
+}
+
 const json_t *pgstage_input_of(pgstage_task *task, const char *stage) {
-    return json_object_get(pgstage_inputs_json(task), stage);
+    task_called(task, __func__);
+    return json_object_get(give_inputs(task), stage);
 }
 
 bool pgstage_last_progress(const pgstage_task *task, double *fraction, const char **text) {
+    task_called(task, __func__);
     if (!task->run.has_progress) {
         return false;
     }
@@ -127,13 +144,16 @@ bool pgstage_last_progress(const pgstage_task *task, double *fraction, const cha
 }
 
 bool pgstage_cancelled(const pgstage_task *task) {
+    task_called(task, __func__);
     return task->ops.cancelled(task->ops.context);
 }
 
 bool pgstage_superseded(const pgstage_task *task) {
+    task_called(task, __func__);
     return task->ops.superseded(task->ops.context);
 }
 
 int64_t pgstage_remaining_ms(const pgstage_task *task) {
+    task_called(task, __func__);
     return task->ops.remaining_ms(task->ops.context);
 }

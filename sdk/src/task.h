@@ -28,6 +28,16 @@ struct pgstage_worker {
     char message[MESSAGE_SIZE];
 };
 
+/* The host is told of each call that a handler makes; what the SDK calls of itself goes by other names. */
+static inline void task_called(const pgstage_task *task, const char *function) {
+    if (task->ops.call != NULL) {
+        task->ops.call(task->ops.context, function);
+    }
+}
+
+/* As pgstage_fail. */
+pgstage_result task_fail(pgstage_task *task, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* Keeps why a call is refused and returns `code`. */
 int task_refuse(pgstage_task *task, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
