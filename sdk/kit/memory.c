@@ -53,21 +53,41 @@ void *kit_grow(void *array, size_t count, size_t size) {
 /* Of the allocator of a sanitizer, where one is linked. */
 extern size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
 
-enum { CACHED_SIZES = 64, CACHED_OF_A_SIZE = 16, SIZE_STEP = 16 };
+enum { CACHED_SIZES = 64, SIZE_STEP = 16, CACHED_OF_A_SIZE = 7, TAKEN_MAX = 64 * 64 };
+
+static size_t counted_by_glibc(void) {
+    struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+}
+
+/* Takes pieces of one size until one comes from elsewhere than the cache, and the cache got nothing of its kind in return:
+ * then it holds none. Returns the bytes taken. */
+static size_t empty_cache(size_t size, void **taken, size_t *count) {
+    size_t ours = 0;
+    for (int i = 1; *count < TAKEN_MAX; i++) {
+        size_t before = i > CACHED_OF_A_SIZE ? counted_by_glibc() : 0;
+        void *piece = have(malloc(size));
+        size_t bytes = malloc_usable_size(piece) + sizeof(size_t);
+        taken[(*count)++] = piece;
+        ours += bytes;
+        if (i > CACHED_OF_A_SIZE && counted_by_glibc() - before == bytes) {
+            break;
+        }
+    }
+    return ours;
+}
 
 static size_t glibc_in_use(void) {
-    static void *taken[CACHED_SIZES * CACHED_OF_A_SIZE];
-    const size_t count = sizeof taken / sizeof taken[0], header = sizeof(size_t);
-    size_t ours = 0;
-    for (size_t i = 0; i < count; i++) {
-        taken[i] = have(malloc(header + i / CACHED_OF_A_SIZE * SIZE_STEP));
-        ours += malloc_usable_size(taken[i]) + header;
+    static void *taken[TAKEN_MAX];
+    size_t count = 0, ours = 0;
+    for (size_t i = 0; i < CACHED_SIZES; i++) {
+        ours += empty_cache(3 * sizeof(size_t) + i * SIZE_STEP, taken, &count);
     }
-    struct mallinfo2 info = mallinfo2();
-    for (size_t i = 0; i < count; i++) {
-        free(taken[i]);
+    size_t in_use = counted_by_glibc() - ours;
+    while (count > 0) {
+        free(taken[--count]);
     }
-    return info.uordblks + info.hblkhd - ours;
+    return in_use;
 }
 
 long long kit_memory_in_use(void) {

@@ -89,6 +89,7 @@ void pgstage_test_destroy(pgstage_test *test) {
         return;
     }
     pgstage_test_stop(test);
+    kit_forget_run(test);
     for (size_t i = 0; i < test->task_count; i++) {
         kit_task_destroy(test->tasks[i]);
     }

@@ -69,7 +69,7 @@ static int write_output(pgstage_task *task, const json_t *value) {
     size_t length = json_dumpb(value, NULL, 0, flags);
     if (length == 0) {
         return task_refuse(task, PGSTAGE_E_INVALID,
-                           "the output cannot be written as JSON (does it contain itself?)");
+                           "the output cannot be written as JSON (does it contain itself, or is memory short?)");
     }
     if (length > PGSTAGE_OUTPUT_MAX) {
         return check_output(task, NULL, length);

@@ -1,20 +1,19 @@
 /* The two handlers as a worker runs them: payload in, output or reason out. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <pgstage/test.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "host.h"
 #include "pdf_maker.h"
 #include "support/leaks.h"
 
 extern const struct pgstage_handler pgstage_handler_extract, pgstage_handler_chunk;
 
 static char folder[64];
-static bool cancelled;
 
 static void make_folder(void) {
     leaks_fail_tests();
@@ -30,36 +29,6 @@ static void remove_folder(void) {
 
 TestSuite(library_handlers, .init = make_folder, .fini = remove_folder, .timeout = 60);
 
-static void ignore_log(void *context, const char *text, size_t length, const char *fields, size_t fields_length) {
-    (void)context;
-    (void)text;
-    (void)length;
-    (void)fields;
-    (void)fields_length;
-}
-
-static void ignore_progress(void *context, double fraction, const char *text, size_t length) {
-    (void)context;
-    (void)text;
-    (void)length;
-    cr_assert(fraction >= 0 && fraction <= 1);
-}
-
-static bool say_cancelled(void *context) {
-    (void)context;
-    return cancelled;
-}
-
-static bool say_no(void *context) {
-    (void)context;
-    return false;
-}
-
-static int64_t say_plenty(void *context) {
-    (void)context;
-    return INT64_MAX;
-}
-
 struct run {
     pgstage_result result;
     json_t *output; /* NULL when there is none */
@@ -69,41 +38,14 @@ struct run {
 /* One worker process's life with one task in it. */
 static struct run run(const struct pgstage_handler *handler, const char *config,
                       const char *payload, const char *input) {
-    static const struct pgstage_host_ops ops = {.log = ignore_log,
-                                                .progress = ignore_progress,
-                                                .cancelled = say_cancelled,
-                                                .superseded = say_no,
-                                                .remaining_ms = say_plenty};
-    char reason[256];
-    pgstage_worker *worker = pgstage_host_worker_create(
-        (struct pgstage_host_text){config, strlen(config)}, NULL, reason, sizeof reason);
-    cr_assert_not_null(worker, "%s", reason);
-    void *state = NULL;
-    struct run run = {0};
-    run.result = handler->init(worker, &state);
-    if (run.result != PGSTAGE_OK) {
-        snprintf(run.message, sizeof run.message, "%s", pgstage_host_worker_message(worker));
-        pgstage_host_worker_destroy(worker);
-        return run;
-    }
-    struct pgstage_host_run task_run = {.pipeline = "library",
-                                        .stage = handler->name,
-                                        .key = "k",
-                                        .version = 1,
-                                        .attempt = 1,
-                                        .payload = {payload, payload == NULL ? 0 : strlen(payload)},
-                                        .input = {input, input == NULL ? 0 : strlen(input)}};
-    pgstage_task *task = pgstage_host_task_create(&task_run, &ops);
-    run.result = handler->run(task, state);
-    struct pgstage_host_text output = pgstage_host_output(task);
-    if (run.result == PGSTAGE_OK && output.data != NULL) {
-        run.output = json_loadb(output.data, output.length, 0, NULL);
-        cr_assert_not_null(run.output);
-    }
-    snprintf(run.message, sizeof run.message, "%s", pgstage_host_message(task).data);
-    pgstage_host_task_destroy(task);
-    handler->fini(state);
-    pgstage_host_worker_destroy(worker);
+    pgstage_test *test = pgstage_test_create(handler);
+    pgstage_test_set_with(test, config);
+    pgstage_test_set_payload(test, payload);
+    pgstage_test_set_input(test, input);
+    struct run run = {.result = pgstage_test_run(test)};
+    run.output = json_deep_copy(pgstage_test_output_json(test));
+    snprintf(run.message, sizeof run.message, "%s", pgstage_test_message(test));
+    pgstage_test_destroy(test);
     return run;
 }
 
@@ -296,13 +238,62 @@ Test(library_handlers, chunk_wants_a_text) {
     expect_failure(&done, PGSTAGE_FAIL, "no \"text\"");
 }
 
+/* ---- at each call ---- */
+
+/* A document is read, or it is said why not: no event makes half a document of one. */
+static void check_whole(pgstage_test *test, unsigned event, int call, void *context) {
+    const json_t *whole = context;
+    pgstage_result result = pgstage_test_result(test);
+    if (result == PGSTAGE_OK) {
+        cr_assert(json_equal(pgstage_test_output_json(test), whole), "%s", pgstage_test_injected(test));
+        return;
+    }
+    cr_assert_neq(pgstage_test_message(test)[0], '\0');
+    cr_assert_str_neq(pgstage_test_message(test), "the handler gave no reason", "%s", pgstage_test_injected(test));
+    (void)call;
+    cr_assert_neq(event, PGSTAGE_TEST_SUPERSEDE, "an older version is read to its end");
+    bool is_told = event == PGSTAGE_TEST_CANCEL || event == PGSTAGE_TEST_DEADLINE;
+    cr_assert_eq(result, is_told ? PGSTAGE_RETRY : result);
+}
+
+static void check_each_call(const struct pgstage_handler *handler, const char *payload, const char *input) {
+    pgstage_test *test = pgstage_test_create(handler);
+    pgstage_test_set_payload(test, payload);
+    pgstage_test_set_input(test, input);
+    cr_assert_eq(pgstage_test_run(test), PGSTAGE_OK, "%s", pgstage_test_message(test));
+    int calls = pgstage_test_call_count(test);
+    json_t *whole = json_deep_copy(pgstage_test_output_json(test));
+    int checked = pgstage_test_each_call(test, PGSTAGE_TEST_ALL_EVENTS, check_whole, whole);
+    cr_assert_eq(checked, 4 * calls, "%s", pgstage_test_problem(test));
+    json_decref(whole);
+    pgstage_test_destroy(test);
+}
+
+Test(library_handlers, extract_stands_each_event_at_each_call) {
+    const char *const pages[] = {"one", "two", NULL};
+    size_t length;
+    char *pdf = pdf_make(&(struct pdf_wish){.page = pages}, &length);
+    write_file("a.pdf", pdf, length);
+    free(pdf);
+    check_each_call(&pgstage_handler_extract, payload_of("a.pdf"), NULL);
+    write_file("a.html", "<title>A</title><p>page", 23);
+    check_each_call(&pgstage_handler_extract, payload_of("a.html"), NULL);
+}
+
+Test(library_handlers, chunk_stands_each_event_at_each_call) {
+    check_each_call(&pgstage_handler_chunk, NULL, "{\"title\": \"T\", \"text\": \"One sentence. And a second one.\"}");
+}
+
 Test(library_handlers, a_cancelled_task_stops_between_pages) {
     const char *const pages[] = {"one", "two", NULL};
     size_t length;
     char *pdf = pdf_make(&(struct pdf_wish){.page = pages}, &length);
     write_file("a.pdf", pdf, length);
     free(pdf);
-    cancelled = true;
-    struct run done = extract("a.pdf");
-    expect_failure(&done, PGSTAGE_RETRY, "stopped before page 1");
+    pgstage_test *test = pgstage_test_create(&pgstage_handler_extract);
+    pgstage_test_set_payload(test, payload_of("a.pdf"));
+    pgstage_test_inject(test, PGSTAGE_TEST_CANCEL, 1);
+    cr_assert_eq(pgstage_test_run(test), PGSTAGE_RETRY);
+    cr_assert_not_null(strstr(pgstage_test_message(test), "stopped before page 1"), "%s", pgstage_test_message(test));
+    pgstage_test_destroy(test);
 }

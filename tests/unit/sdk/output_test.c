@@ -301,12 +301,12 @@ Test(sdk_output, says_what_is_wrong_with_a_jansson_value) {
     want_failed(json_stringn_nocheck("a\0b", 3), "the output is not JSON that can be stored: byte "
                                                  "3: \\u0000, which PostgreSQL cannot store");
     want_failed(json_stringn_nocheck("\xFF", 1),
-                "the output cannot be written as JSON (does it contain itself?)");
+                "the output cannot be written as JSON (does it contain itself, or is memory short?)");
     json_t *outer = json_array(), *inner = json_array();
     json_array_append(outer, inner);
     json_array_append(inner, outer);
     json_incref(outer);
-    want_failed(outer, "the output cannot be written as JSON (does it contain itself?)");
+    want_failed(outer, "the output cannot be written as JSON (does it contain itself, or is memory short?)");
     json_array_clear(inner);
     json_decref(inner);
     json_decref(outer);
