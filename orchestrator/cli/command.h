@@ -94,5 +94,7 @@ extern const struct command command_check, command_run_pipelines, command_submit
     command_resume, command_drain, command_stats, command_prune, command_schedule, command_rerun, command_cancel,
     command_apply, command_migrate, command_schema,
     command_conform, command_db;
+    command_apply, command_migrate, command_schema, command_new,
+    command_db;
 
 #endif

@@ -12,6 +12,7 @@ static const struct command *const commands[] = {
     &command_priority, &command_pause,      &command_resume, &command_drain,   &command_errors,
     &command_schedule, &command_stats,      &command_prune,  &command_migrate, &command_schema,
     &command_conform, &command_db,
+    &command_new,     &command_db,
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
