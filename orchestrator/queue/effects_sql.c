@@ -9,7 +9,7 @@
 
 #include "queue/effects.h"
 
-/* Behind blanks and comments, which nest. */
+/* Behind blanks, comments, which nest, and empty statements, which the server passes over. */
 static const char *skip_to_word(const char *sql) {
     int depth = 0;
     while (*sql != '\0') {
@@ -20,8 +20,8 @@ static const char *skip_to_word(const char *sql) {
             depth--;
             sql += 2;
         } else if (depth == 0 && strncmp(sql, "--", 2) == 0) {
-            sql += strcspn(sql, "\n");
-        } else if (depth > 0 || strchr(" \t\r\n\f", *sql) != NULL) {
+            sql += strcspn(sql, "\r\n");
+        } else if (depth > 0 || strchr(" \t\r\n\f\v;", *sql) != NULL) {
             sql++;
         } else {
             break;
@@ -34,7 +34,7 @@ static bool is_word(const char *sql, const char *word) {
     size_t length = strlen(word);
     const char *behind = sql + length;
     return strncasecmp(sql, word, length) == 0 &&
-           (*behind == '\0' || strchr(" \t\r\n\f;(/-", *behind) != NULL);
+           (*behind == '\0' || strchr(" \t\r\n\f\v;(/-", *behind) != NULL);
 }
 
 const char *effects_refusal(const char *sql) {
@@ -47,7 +47,7 @@ const char *effects_refusal(const char *sql) {
         /* ROLLBACK TO a savepoint stays inside. */
         const char *next = skip_to_word(word + strlen(ends[i]));
         if (is_word(next, "work") || is_word(next, "transaction")) {
-            next = skip_to_word(next + strcspn(next, " \t\r\n\f"));
+            next = skip_to_word(next + strcspn(next, " \t\r\n\f\v"));
         }
         return is_word(next, "to") ? NULL
                                    : "a statement of a stage cannot begin or end a transaction";

@@ -184,6 +184,8 @@ Test(store_effects, names_the_effect_whose_statement_fails) {
         {" -- a\n/* b /* c */ */ Copy index from STDIN", NULL, STATUS_INVALID, true},
         {"commit", NULL, STATUS_INVALID, true},
         {"ROLLBACK;", NULL, STATUS_INVALID, true},
+        {" ; /* ; */ ;commit", NULL, STATUS_INVALID, true},
+        {"-- a\rcommit", NULL, STATUS_INVALID, true}, /* where a comment ends for the server */
         {"end work and chain", NULL, STATUS_INVALID, true},
         {"prepare transaction 'x'", NULL, STATUS_INVALID, true},
         {"set pgstage.effect = 'off'", NULL, STATUS_INVALID,
