@@ -92,9 +92,6 @@ void session_close(struct session *session);
 extern const struct command command_check, command_run_pipelines, command_submit, command_status, command_tasks,
     command_show, command_errors, command_retry, command_priority, command_pause,
     command_resume, command_drain, command_stats, command_prune, command_schedule, command_rerun, command_cancel,
-    command_apply, command_migrate, command_schema,
-    command_conform, command_db;
-    command_apply, command_migrate, command_schema, command_new,
-    command_db;
+    command_apply, command_migrate, command_schema, command_conform, command_new, command_try, command_db;
 
 #endif

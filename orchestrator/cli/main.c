@@ -7,7 +7,7 @@
 #include "cli/output.h"
 
 static const struct command *const commands[] = {
-    &command_check, &command_run_pipelines, &command_submit, &command_status,  &command_tasks,
+    &command_check, &command_try,           &command_run_pipelines, &command_submit, &command_status,  &command_tasks,
     &command_show,  &command_retry,         &command_rerun,  &command_cancel,  &command_apply,
     &command_priority, &command_pause,      &command_resume, &command_drain,   &command_errors,
     &command_schedule, &command_stats,      &command_prune,  &command_migrate, &command_schema,
