@@ -11,8 +11,7 @@ static const struct command *const commands[] = {
     &command_show,  &command_retry,         &command_rerun,  &command_cancel,  &command_apply,
     &command_priority, &command_pause,      &command_resume, &command_drain,   &command_errors,
     &command_schedule, &command_stats,      &command_prune,  &command_migrate, &command_schema,
-    &command_conform, &command_db,
-    &command_new,     &command_db,
+    &command_new,     &command_conform,     &command_db,
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
