@@ -9,6 +9,7 @@
 #include "base/require.h"
 #include "worker/child.h"
 #include "worker/json_text.h"
+#include "worker/work.h"
 
 enum { TEXT_MAX_BYTES = 16 * 1024 * 1024 }; /* the kernel takes 128 kB for one argument */
 
@@ -105,16 +106,12 @@ static enum status append_json(struct buf *out, const struct piece *piece, struc
     return STATUS_OK;
 }
 
-static void append_bytes(struct buf *out, struct wire_bytes bytes) {
-    buf_append(out, bytes.data, bytes.length);
-}
-
 /* The kernel ends arguments at a NUL. */
 static enum status append_key(struct buf *out, struct wire_bytes key, struct error *err) {
     if (memchr(key.data, '\0', key.length) != NULL) {
         return error_set(err, STATUS_INVALID, "the key has a NUL character, which no argument can hold");
     }
-    append_bytes(out, key);
+    buf_append(out, key.data, key.length);
     return STATUS_OK;
 }
 
@@ -154,17 +151,17 @@ static enum status append_piece(struct buf *out, const struct piece *piece, cons
 
 static enum status append_constant(struct buf *out, const struct piece *piece, const struct wire_hello *hello,
                                    struct error *err) {
-    struct wire_bytes value = piece->source == PIPELINE ? hello->pipeline
-                              : piece->source == STAGE  ? hello->stage
-                              : piece->source == FOLDER ? hello->folder
-                                                        : hello->work;
     if (piece->source == WITH) {
         return append_json(out, piece, hello->config, err);
     }
-    if (value.data == NULL) {
+    const char *value = piece->source == PIPELINE ? hello->pipeline.data
+                        : piece->source == STAGE  ? hello->stage.data
+                        : piece->source == FOLDER ? hello->folder.data
+                                                  : work_folder();
+    if (value == NULL) {
         return error_set(err, STATUS_INVALID, "{%s} has no value here", sources[piece->source].name);
     }
-    append_bytes(out, value);
+    buf_append_string(out, value);
     return STATUS_OK;
 }
 

@@ -31,6 +31,10 @@ enum status work_enter(const char *folder, struct error *err) {
     return STATUS_OK;
 }
 
+const char *work_folder(void) {
+    return work.run;
+}
+
 static bool is_dots(const char *name) {
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }

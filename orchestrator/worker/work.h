@@ -7,6 +7,9 @@
 /* Goes to WORK/run. `work` NULL: there is none, and the other functions do nothing. */
 enum status work_enter(const char *work, struct error *err) MUST_CHECK;
 
+/* Its path; NULL: there is none. */
+const char *work_folder(void);
+
 /* What is in it now (after a handler's init) stays as long as the worker. */
 void work_keep(void);
 

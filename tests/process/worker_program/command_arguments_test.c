@@ -45,7 +45,7 @@ Test(worker_command_arguments, placeholders_stand_for_what_the_task_has) {
     char output[400];
     snprintf(output, sizeof output,
              "{\"text\":\"<k><3-2><library/extract><%s><%s><a b><1e3><{\\\"list\\\":[1,1e3]}><null><true><12{}>\"}", c.folder,
-             c.work);
+             c.run);
     rig_want_output(&c.rig, 1, output);
 }
 

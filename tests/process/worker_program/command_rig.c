@@ -21,6 +21,8 @@ void command_prepare(struct command_rig *c, const char *const *arguments) {
     *c = (struct command_rig){.rig = {.node = -1}};
     make_folder(c->folder, sizeof c->folder);
     make_folder(c->work, sizeof c->work);
+    snprintf(c->run, sizeof c->run, "%s/run", c->work);
+    cr_assert_eq(mkdir(c->run, 0700), 0);
     c->hello = rig_hello("", "");
     c->hello.engine = WIRE_COMMAND;
     c->hello.folder = bytes_of(c->folder);
@@ -50,6 +52,7 @@ void command_open_script(struct command_rig *c, const char *script) {
 void command_stop(struct command_rig *c) {
     rig_stop(&c->rig);
     rig_want_exit(&c->rig, 0);
+    cr_assert_eq(rmdir(c->run), 0, "something is left in the current folder");
     cr_assert_eq(rmdir(c->work), 0, "something is left in the work folder");
     command_finish(c);
 }

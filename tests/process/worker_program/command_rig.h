@@ -6,7 +6,7 @@
 
 struct command_rig {
     struct rig rig;
-    char folder[64], work[64]; /* removed by command_finish */
+    char folder[64], work[64], run[72]; /* WORK/run is the current folder; all are removed by command_finish */
     struct wire_hello hello;   /* of the next start */
     struct wire_bytes arguments[16];
 };
