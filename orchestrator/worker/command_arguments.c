@@ -254,6 +254,43 @@ static enum status check_program(const struct command_argument *program, struct 
     return program->count > 0 ? STATUS_OK : error_set(err, STATUS_INVALID, "the name of the program is empty");
 }
 
+static bool is_of_document(const struct command_argument *argument) {
+    for (size_t p = 0; p < argument->count; p++) {
+        enum source source = argument->pieces[p].source;
+        if (source == KEY || source == PAYLOAD || source == INPUT || source == INPUTS) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_shell(const char *program) {
+    static const char *const shells[] = {"sh", "bash", "dash", "zsh", "ksh"};
+    const char *slash = strrchr(program, '/'), *name = slash == NULL ? program : slash + 1;
+    for (size_t i = 0; i < sizeof shells / sizeof shells[0]; i++) {
+        if (strcmp(name, shells[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* `sh -c "... {key} ..."` would have every document write a piece of the script. */
+static enum status check_scripts(const struct wire_hello *hello, const struct command_arguments *parsed,
+                                 struct error *err) {
+    for (size_t i = 2; i < parsed->count && is_shell(parsed->program); i++) {
+        const char *before = hello->arguments[i - 1].data;
+        bool is_script = before[0] == '-' && before[1] != '-' && before[strlen(before) - 1] == 'c';
+        if (is_script && is_of_document(&parsed->list[i])) {
+            return error_set(err, STATUS_INVALID,
+                             "argument %zu of the command: a document's text would be a part of a shell script; give it as an "
+                             "argument of its own: [sh, -c, 'echo \"$1\"', sh, \"{key}\"]",
+                             i);
+        }
+    }
+    return STATUS_OK;
+}
+
 void command_arguments_finish(struct command_arguments *parsed) {
     for (size_t i = 0; i < parsed->count; i++) {
         for (size_t p = 0; p < parsed->list[i].count; p++) {
@@ -342,7 +379,9 @@ enum status command_arguments_parse(const struct wire_hello *hello, struct comma
         }
     }
     REQUIRE(parsed->count > 0); /* no HELLO is without */
-    return check_program(&parsed->list[0], err) != STATUS_OK
-               ? err->code
-               : fill_argument(&parsed->list[0], NULL, "", &parsed->program, err);
+    if (check_program(&parsed->list[0], err) != STATUS_OK ||
+        fill_argument(&parsed->list[0], NULL, "", &parsed->program, err) != STATUS_OK) {
+        return err->code;
+    }
+    return check_scripts(hello, parsed, err);
 }

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -167,18 +169,29 @@ Test(worker_command, a_large_task_is_a_file_and_standard_input_is_that_file) {
     free(payload);
 }
 
-Test(worker_command, it_has_three_descriptors_no_signal_is_ignored_and_none_blocked) {
+/* The worker itself has the node's socket and its lock file, too, and would leave a core file. */
+Test(worker_command, it_has_three_descriptors_and_signals_as_they_are_by_default) {
     setenv("PGSTAGE_KEY", "of somebody else", 1);
-    command_open_script(&c, "ls /proc/self/fd | tr '\\n' ' ' >&2; sed -n 's/^Sig\\(Blk\\|Ign\\):.*\\(.......\\)$/\\1 \\2/p' /proc/self/status >&2; "
-                            "ulimit -c >&2; ps -o pgid= -p $$ | tr -d ' ' >&2; "
-                            "printf '\"%s %s %s %s %s %s\"' \"$PGSTAGE_PIPELINE\" \"$PGSTAGE_STAGE\" \"$PGSTAGE_KEY\" "
-                            "\"$PGSTAGE_VERSION\" \"$PGSTAGE_ATTEMPT\" \"$PGSTAGE_RESULT_FILE\"");
+    setrlimit(RLIMIT_CORE, &(struct rlimit){1 << 20, 1 << 20});
+    command_prepare(&c, (const char *const[]){"sh", "run.sh", NULL});
+    command_write(&c, "run.sh",
+                  "ls /proc/self/fd | tr '\\n' ' ' >&2\n"
+                  "sed -n 's/^Sig\\(Blk\\|Ign\\):.*\\(.......\\)$/\\1 \\2/p' /proc/self/status >&2\n"
+                  "ulimit -c >&2\n"
+                  "ps -o pgid= -p $$ | tr -d ' ' >&2\n"
+                  "printf '\"%s %s %s %s %s %s\"' \"$PGSTAGE_PIPELINE\" \"$PGSTAGE_STAGE\" \"$PGSTAGE_KEY\" "
+                  "\"$PGSTAGE_VERSION\" \"$PGSTAGE_ATTEMPT\" \"$PGSTAGE_RESULT_FILE\"",
+                  false);
+    int lock = memfd_create("lock", 0);
+    rig_start_like(&c.rig, &(struct rig_setup){.lock_fd = lock});
+    close(lock);
+    rig_say_hello(&c.rig, &c.hello);
+    rig_want_ready(&c.rig);
     char output[200];
     snprintf(output, sizeof output, "\"library extract doc 1 1 %s/result.json\"", c.work);
     command_expect(&c, 1, NULL, output);
     char seen[200];
-    snprintf(seen, sizeof seen,
-             "0 1 2 3 Blk 0000000\nIgn 0000000\n0\n%ld\n", (long)c.rig.pid);
+    snprintf(seen, sizeof seen, "0 1 2 3 Blk 0000000\nIgn 0000000\n0\n%ld\n", (long)c.rig.pid);
     rig_want_printed(&c.rig, seen); /* 3 is that of ls itself; the last signals of a mask are the C library's */
 }
 
@@ -362,10 +375,11 @@ Test(worker_command, a_result_file_counts_for_its_own_run_and_with_status_0_alon
 
 Test(worker_command, what_it_left_behind_is_killed_and_not_waited_for) {
     command_open_script(&c, "(trap '' TERM HUP; echo pid $(exec sh -c 'echo $PPID'). >&2; sleep 100 >&2) & "
-                            "setsid sleep 101 & sleep 0.01; echo 1");
+                            "setsid sleep 101 & while [ ! -e \"${0%run.sh}go\" ]; do sleep 0.01; done; echo 1");
     command_run(&c, 1, NULL);
     pid_t left = command_want_pid(&c);
     struct watched process = watch_process(left);
+    command_write(&c, "go", "", false);
     rig_want_output(&c.rig, 1, "1");
     cr_assert(ended_within(process, 0), "before the answer");
     close(process.pidfd);
