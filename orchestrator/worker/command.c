@@ -81,7 +81,6 @@ static enum status run_program(struct engine_call *call, char **arguments, const
     struct command_output output;
     struct child_end end;
     pid_t pid;
-    unlink(command.result_file);
     enum status status = start_program(call, arguments, task->fd, &output, &pid, task->in_file, err);
     if (status == STATUS_OK && lifeline_is_terminated()) {
         kill(pid, SIGTERM); /* it came before there was a child to get it, too */

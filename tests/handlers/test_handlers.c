@@ -340,6 +340,19 @@ static pgstage_result batch_signs(pgstage_task *const *tasks, size_t count, pgst
 }
 PGSTAGE_HANDLER(batch_signs, .run_batch = batch_signs);
 
+/* Waits for its end; then the second of its tasks fails, or all of them: {"do": "all"}. */
+static pgstage_result batch_ended(pgstage_task *const *tasks, size_t count, pgstage_result *results, void *state) {
+    (void)state;
+    const struct timespec step = {.tv_nsec = 1000000};
+    pgstage_log(tasks[0], "begun");
+    while (!pgstage_cancelled(tasks[count - 1])) {
+        nanosleep(&step, NULL);
+    }
+    results[1] = pgstage_retry(tasks[1], "ended");
+    return strcmp(what_to_do(tasks[0]), "all") == 0 ? PGSTAGE_RETRY : PGSTAGE_OK;
+}
+PGSTAGE_HANDLER(batch_ended, .run_batch = batch_ended);
+
 /* Both ways: which one was taken is its output. */
 static pgstage_result either_one(pgstage_task *task, void *state) {
     (void)state;

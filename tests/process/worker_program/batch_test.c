@@ -145,6 +145,25 @@ Test(worker_batch, each_task_is_cancelled_and_superseded_and_timed_alone) {
     rig_want_output(&rig, 3, "[false,true,false]");
 }
 
+/* Results go out in the order of the runs, so the first that is not to be told ends them. */
+Test(worker_batch, after_term_what_is_done_is_told_up_to_the_first_failure) {
+    struct wire_frame frame;
+    open_batch("batch_ended", 3);
+    send_batch((const char *const[]){"{}", "{}", "{}"}, 3);
+    rig_want_logged(&rig, "begun");
+    cr_assert_eq(kill(rig.pid, SIGTERM), 0);
+    rig_want_output(&rig, 1, NULL);
+    cr_assert_not(rig_next(&rig, &frame));
+    rig_want_signal(&rig, SIGTERM);
+    rig_finish(&rig);
+    open_batch("batch_ended", 3);
+    send_batch((const char *const[]){"{\"do\":\"all\"}", "{}", "{}"}, 3);
+    rig_want_logged(&rig, "begun");
+    cr_assert_eq(kill(rig.pid, SIGTERM), 0);
+    cr_assert_not(rig_next(&rig, &frame));
+    rig_want_signal(&rig, SIGTERM);
+}
+
 Test(worker_batch, which_function_is_called) {
     struct wire_hello hello = rig_hello(HANDLERS, "either");
     rig_start(&rig);

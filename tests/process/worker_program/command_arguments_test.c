@@ -106,6 +106,13 @@ Test(worker_command_arguments, what_no_argument_can_be_fails_the_task) {
     command_stop(&c);
 }
 
+Test(worker_command_arguments, a_key_with_a_nul_is_not_cut) {
+    open_show((const char *const[]){"{key}", NULL});
+    command_open(&c);
+    rig_send_run(&c.rig, &(struct wire_run){.run = 1, .lease_end_ms = INT64_MAX, .key = {"a\0b", 3}});
+    command_want(&c, 1, WIRE_FAIL, NULL, "the key has a NUL character, which no argument can hold");
+}
+
 Test(worker_command_arguments, behind_two_dashes_anything_goes_and_so_do_the_author_s_own_options) {
     open_show((const char *const[]){"{with.option}", "--", "{payload.x}", NULL});
     c.hello.config = (struct wire_bytes){"{\"option\":\"-q\"}", 15};

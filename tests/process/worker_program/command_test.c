@@ -461,3 +461,13 @@ Test(worker_command, a_file_that_is_too_large_is_named) {
     command_want(&c, 1, WIRE_CRASH, "crash",
                  "the program crashed: signal 25 (SIGXFSZ): the stage's limit of file size was reached");
 }
+
+/* C76: it takes what it may have, and aborts. */
+Test(worker_command, a_crash_at_the_limit_of_memory_is_of_its_own_kind) {
+    command_prepare(&c, (const char *const[]){GREEDY_PROGRAM, NULL});
+    c.hello.address_space_bytes = 256 << 20;
+    command_open(&c);
+    command_run(&c, 1, NULL);
+    command_want(&c, 1, WIRE_CRASH, "memory",
+                 "the program crashed: signal 6 (SIGABRT): it was at the stage's limit of memory");
+}
