@@ -5,7 +5,7 @@
  * costs the worker that sent it, never the node.
  *
  * node -> worker: HELLO once, then RUN, TELL, BEAT, STOP. worker -> node: READY or REFUSED once, then RESULT in the order
- * of RUN, and LOG, NOTE, PROGRESS, FULL at any time.
+ * of RUN (those of a batch in any order), and LOG, NOTE, PROGRESS, FULL at any time.
  * Ownership: decoded strings and blobs are borrowed from the frame. Thread rule: none (pure functions).
  */
 #ifndef WIRE_MESSAGES_H
