@@ -168,7 +168,7 @@ with input as materialized (
        and o.version < s.claimed_version
 ), gone_by as (
     delete from pgstage.progress p using settled s
-     where p.task = any ($19::bigint[]) and s.task = p.task
+     where s.task = any ($19::bigint[]) and p.task = s.task
        and (p.version <> s.claimed_version or s.next_stage is null
             or p.stage = any (s.stages[s.position : s.position + s.taken - 1]))
 ), noted as (

@@ -10,7 +10,7 @@
 #include "fake_store.h"
 #include "scheduler/scheduler.h"
 
-enum { RIG_STAGES_MAX = 4, RIG_RUNS_MAX = 256, RIG_PIPELINE = 1, RIG_FIRST_STAGE = 11 };
+enum { RIG_STAGES_MAX = 5, RIG_RUNS_MAX = 256, RIG_PIPELINE = 1, RIG_FIRST_STAGE = 11 };
 
 struct rig_stage {
     enum sched_kind kind;
