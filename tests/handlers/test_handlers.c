@@ -2,6 +2,7 @@
 #include <ctype.h>
 #include <fcntl.h>
 #include <pgstage/handler.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -267,6 +268,51 @@ static pgstage_result surroundings(pgstage_task *task, void *state) {
                   first_line_of("ls /proc/self/fd | tr '\\n' ' '")));
 }
 PGSTAGE_HANDLER(surroundings, .run = surroundings);
+
+/* Works for {"ms": N} whatever happens; says when it is told of a newer version. */
+static pgstage_result stubborn(pgstage_task *task, void *state) {
+    (void)state;
+    const struct timespec step = {.tv_nsec = 1000000};
+    int64_t wanted = payload_number(task, "ms", 1000);
+    bool told = false;
+    for (int64_t i = 0; i < wanted; i++) {
+        if (!told && pgstage_superseded(task)) {
+            told = true;
+            pgstage_log(task, "heard of a newer version");
+        }
+        nanosleep(&step, NULL);
+    }
+    return PGSTAGE_OK;
+}
+PGSTAGE_HANDLER(stubborn, .run = stubborn);
+
+/* Reads a book of ten pages. The first run comes to page 5, and ends as {"then": ...} says: "retry", "crash" or "hang". A
+ * later run tells where it began. */
+static pgstage_result pages(pgstage_task *task, void *state) {
+    (void)state;
+    double fraction = 0;
+    const char *text = NULL;
+    if (pgstage_last_progress(task, &fraction, &text)) {
+        return pgstage_output(task, json_pack("{s:f, s:s}", "from", fraction, "text", text));
+    }
+    pgstage_progress(task, 0.5, "page %d of %d", 5, 10);
+    const char *then = json_string_value(json_object_get(pgstage_payload_json(task), "then"));
+    if (then != NULL && strcmp(then, "crash") == 0) {
+        abort();
+    }
+    while (then != NULL && strcmp(then, "hang") == 0 && !pgstage_cancelled(task)) {
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    return pgstage_retry(task, "the light went out");
+}
+PGSTAGE_HANDLER(pages, .run = pages);
+
+/* What it got of earlier stages. */
+static pgstage_result gather(pgstage_task *task, void *state) {
+    (void)state;
+    return pgstage_output(task, json_deep_copy(pgstage_inputs_json(task)));
+}
+PGSTAGE_HANDLER(gather, .run = gather);
 
 /* ---- batches ---- */
 
