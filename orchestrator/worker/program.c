@@ -35,12 +35,17 @@ static struct {
 
 /* ---- what the program says ---- */
 
+/* What comes behind the last answer is no matter of the tasks that it ended. */
+static bool wants_lines(const struct answers *answers) {
+    return answers->call == NULL || answers->left > 0;
+}
+
 /* Handles each line that is there. PROTOCOL: a breach. */
 static enum status take_lines(struct answers *answers, enum answers_said *said, struct error *err) {
     const char *line;
     size_t length;
     *said = ANSWERS_GO_ON;
-    while (*said == ANSWERS_GO_ON && program_take_line(&engine.program, &line, &length)) {
+    while (*said == ANSWERS_GO_ON && wants_lines(answers) && program_take_line(&engine.program, &line, &length)) {
         if (length > PROGRAM_LINE_MAX) {
             return error_set(err, STATUS_PROTOCOL, "the program wrote a line of more than 256 MB");
         }

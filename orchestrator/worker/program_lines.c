@@ -29,7 +29,7 @@ void program_put_hello(struct buf *out, const struct wire_hello *hello) {
     buf_append_string(out, "{\"type\":\"hello\",\"protocol\":1");
     put_text(out, "pipeline", hello->pipeline);
     put_text(out, "stage", hello->stage);
-    if (hello->folder.data != NULL) {
+    if (hello->folder.length > 0) {
         put_text(out, "folder", hello->folder);
     }
     put_json(out, "with", hello->config, "{}");

@@ -173,6 +173,10 @@ static void note_log(struct rig *rig, const struct wire_frame *frame) {
     struct wire_log log;
     cr_assert_eq(wire_get_log(frame, &log, NULL), STATUS_OK);
     buf_append(&rig->logged, log.text.data, log.text.length);
+    if (log.fields.data != NULL) {
+        buf_append_char(&rig->logged, ' ');
+        buf_append(&rig->logged, log.fields.data, log.fields.length);
+    }
     buf_append_char(&rig->logged, '\n');
 }
 
@@ -194,7 +198,7 @@ static enum status take_frame(struct rig *rig, struct wire_frame *frame, struct 
             return status;
         }
         rig->taken += frame->frame_length;
-        if (frame->type == WIRE_LOG) {
+        if (frame->type == WIRE_LOG || frame->type == WIRE_NOTE) {
             note_log(rig, frame);
         } else if (frame->type == WIRE_PROGRESS) {
             note_progress(rig, frame);
