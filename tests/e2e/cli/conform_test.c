@@ -1,0 +1,134 @@
+/* conform_test.c - `pgstage conform`: workers that keep the protocol pass, and one that breaks a rule is told which. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "rig.h"
+
+TestSuite(conform, .init = cli_begin_without_database, .fini = cli_end, .timeout = 600);
+
+#define WORKERS TEST_SOURCE_DIR "/sdk/workers"
+#define BREAKING TEST_SOURCE_DIR "/tests/support/programs/breaking_worker.py"
+
+/* The last line of a text, without its newline. */
+static const char *last_line(char *text) {
+    size_t length = strlen(text);
+    if (length > 0 && text[length - 1] == '\n') {
+        text[length - 1] = '\0';
+    }
+    const char *newline = strrchr(text, '\n');
+    return newline == NULL ? text : newline + 1;
+}
+
+static void want_all(struct run *run, const char *end) {
+    cr_assert_eq(run->status, 0, "%s%s", run->out, run->err);
+    cr_assert_null(strstr(run->out, "not ok"));
+    cr_assert_str_eq(last_line(run->out), end);
+}
+
+Test(conform, the_python_module_passes) {
+    want_all(cli("conform -- python3 " WORKERS "/python/conformance.py"), "32 passed, 0 failed");
+    want_all(cli("conform --batch 1 -- python3 " WORKERS "/python/conformance.py"), "36 passed, 0 failed");
+    want_all(cli("conform --batch 5 -- python3 " WORKERS "/python/conformance.py"), "36 passed, 0 failed");
+}
+
+Test(conform, the_worker_in_shell_passes) {
+    want_all(cli("conform --timeout 60s -- sh " WORKERS "/shell/worker.sh"), "32 passed, 0 failed");
+}
+
+Test(conform, a_worker_written_from_the_page_passes) {
+    want_all(cli("conform -- python3 " BREAKING " none"), "32 passed, 0 failed");
+    want_all(cli("conform --batch 5 -- python3 " BREAKING " none"), "36 passed, 0 failed");
+}
+
+/* "a b " of the lines "not ok a: ..." and "not ok b: ...". */
+static void failed_checks(const char *out, struct buf *names) {
+    for (const char *at = out; (at = strstr(at, "not ok ")) != NULL;) {
+        at += strlen("not ok ");
+        buf_append(names, at, strcspn(at, ":"));
+        buf_append_char(names, ' ');
+    }
+}
+
+static const struct {
+    const char *rule, *failed;
+    bool only_batch;
+} rules[] = {
+    {"greets", "ready ", false},
+    {"loses_digits", "big_numbers ", false},
+    {"loses_unicode", "unicode large_value fail sql log with ", false},
+    {"cuts_lines", "large_value ", false},
+    {"forgets_progress", "last_progress ", false},
+    {"forgets_with", "with ", false},
+    {"always_retries", "fail ", false},
+    {"gives_no_reason", "fail retry ", false},
+    {"loses_parameters", "sql ", false},
+    {"routes_and_finishes", "route ", false},
+    {"snoozes_seconds", "snooze ", false},
+    {"reports_percent", "progress ", false},
+    {"logs_without_id", "log ", false},
+    {"prints", "print ", false},
+    {"is_deaf", "cancelled ", false},
+    {"accepts_all", "unknown_payload ", false},
+    {"changes_ids", "ids ", false},
+    {"dies_of_unknown_members", "unknown_members ", false},
+    {"dies_of_empty_lines", "empty_lines ", false},
+    {"dies_of_late_tells", "late_tell ", false},
+    {"dies_of_unknown_types", "unknown_types ", false},
+    {"adds_a_farewell", "stop ", false},
+    {"stops_with_status_3", "stop ", false},
+    {"outlives_its_input", "end_of_input ", false},
+    {"ignores_sigterm", "sigterm ", false},
+    {"refuses_nothing", "refused ", false},
+    {"forgets_one", "batch_of_many batch_mixed batch_tell ", true},
+    {"fails_one_by_one", "batch_failed ", true},
+};
+
+/* The time is what some of them wait for in vain, and what others are to need on a busy machine. */
+Test(conform, each_rule_that_is_broken_is_named) {
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        struct run *run =
+            cli("conform --timeout 4s %s -- python3 " BREAKING " %s", rules[i].only_batch ? "--batch 3" : "", rules[i].rule);
+        struct buf names;
+        buf_init(&names, SIZE_MAX);
+        failed_checks(run->out, &names);
+        cr_assert_eq(run->status, 1, "%s: %s", rules[i].rule, run->out);
+        cr_assert_str_eq(names.data, rules[i].failed, "%s: %s%s", rules[i].rule, run->out, run->err);
+        buf_finish(&names);
+    }
+}
+
+/* Every check after the first would say the same: what it says is enough. */
+Test(conform, wrong_ids_and_second_results_are_named) {
+    struct run *run = cli("conform -- python3 " BREAKING " answers_with_numbers");
+    cr_assert_eq(run->status, 1);
+    cr_assert(has(run->out, "not ok echo: expected an \"id\", a text, in each result; came the line: "
+                            "{\"type\": \"result\", \"id\": 1, "),
+              "%s", run->out);
+    run = cli("conform -- python3 " BREAKING " answers_twice");
+    cr_assert_eq(run->status, 1);
+    cr_assert(has(run->out, "not ok echo: expected results for ids that are open, one each; came the line: "), "%s", run->out);
+}
+
+Test(conform, says_what_was_expected_what_came_and_where_it_is_written) {
+    struct run *run = cli("conform -- python3 " BREAKING " always_retries");
+    cr_assert(has(run->out, "not ok fail: expected the outcome \"fail\"; came \"retry\"; see \"result\" in docs/worker-protocol.md\n"),
+              "%s", run->out);
+    run = cli("conform --json -- python3 " BREAKING " always_retries");
+    cr_assert_eq(run->status, 1);
+    cr_assert(has(run->out, "{\"check\": \"fail\", \"ok\": false, \"expected\": \"the outcome \\\"fail\\\"\", \"came\": "
+                            "\"\\\"retry\\\"\", \"where\": \"result\"}\n{\"check\": \"retry\", \"ok\": true}\n") ||
+                  has(run->out, "{\"check\":\"fail\",\"ok\":false,\"expected\":\"the outcome \\\"fail\\\"\",\"came\":"
+                                "\"\\\"retry\\\"\",\"where\":\"result\"}\n{\"check\":\"retry\",\"ok\":true}\n"),
+              "%s", run->out);
+    cr_assert_str_eq(last_line(run->out), "{\"passed\":31,\"failed\":1}");
+}
+
+Test(conform, a_program_that_cannot_be_started_is_one_failure) {
+    struct run *run = cli("conform -- ./no-such-program");
+    cr_assert_eq(run->status, 1);
+    cr_assert_str_eq(run->out, "not ok ready: expected that it can be started; came cannot start ./no-such-program: No such "
+                               "file or directory; see \"Life\" in docs/worker-protocol.md\n0 passed, 1 failed\n");
+    cli_refuses(2, "pgstage conform: an argument is missing", "conform --batch 3");
+}
