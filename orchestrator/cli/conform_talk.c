@@ -59,19 +59,21 @@ static void mark_number(struct buf *out, const char *at, size_t length) {
 json_t *talk_parse(const char *text, size_t length) {
     struct buf marked;
     buf_init(&marked, SIZE_MAX);
-    const char *at = text, *end = text + length;
+    const char *at = text, *copied = text, *end = text + length;
     while (at < end) {
         const char *from = at;
         if (*at == '"') {
             at = skip_string(at, end);
-            buf_append(&marked, from, (size_t)(at - from));
         } else if (*at == '-' || (*at >= '0' && *at <= '9')) {
             at += strspn(at, "+-.0123456789eE");
+            buf_append(&marked, copied, (size_t)(from - copied));
             mark_number(&marked, from, (size_t)(at - from));
+            copied = at;
         } else {
-            buf_append_char(&marked, *at++);
+            at++;
         }
     }
+    buf_append(&marked, copied, (size_t)(end - copied));
     json_t *value = json_loadb(marked.data, marked.length, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
     buf_finish(&marked);
     return value;

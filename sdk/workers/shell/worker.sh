@@ -4,8 +4,8 @@
 #   - name: convert
 #     worker: [sh, worker.sh]
 #
-# It does what `pgstage conform -- sh worker.sh` asks for (docs/worker-protocol.md, "Conformance"). It takes no batches. One
-# jq is started for each message, and the shell reads a large payload byte by byte: this is for stages whose commands take
+# It does what `pgstage conform -- sh worker.sh` asks for (docs/worker-protocol.md, "Conformance"). It takes no batches. Two
+# jq are started for each task, and the shell reads a large payload byte by byte: this is for stages whose commands take
 # longer than that.
 
 # The protocol has standard output for itself, as descriptor 3: what commands print goes to the log. They read nothing of
@@ -36,8 +36,8 @@ wait_told() {
     line=$task
 }
 
-do_task() {
-    case $(of_line -r .payload.do) in
+do_task() { # what
+    case $1 in
     echo) # jq holds whole numbers up to 2^53, and would change others
         answer 'if any(.payload.value | .. | numbers; fabs >= 9007199254740992)
                 then {outcome: "fail", message: "a number that jq cannot hold"} else {output: .payload.value} end' ;;
@@ -69,19 +69,23 @@ do_task() {
     esac
 }
 
+start() {
+    with=$(of_line .with)
+    if [ "$(of_line 'has("batch")')" = true ]; then
+        say '{"type":"refused","message":"this worker takes no batches: remove batch: from its stage"}'
+        exit 1
+    elif [ "$(of_line '.with | has("refuse")')" = true ]; then
+        say "$(of_line '{type: "refused", message: .with.refuse}')"
+        exit 1
+    fi
+    say '{"type":"ready"}'
+}
+
 while IFS= read -r line <&4; do
-    case $(of_line -r .type) in
-    hello)
-        with=$(of_line .with)
-        if [ "$(of_line 'has("batch")')" = true ]; then
-            say '{"type":"refused","message":"this worker takes no batches: remove batch: from its stage"}'
-            exit 1
-        elif [ "$(of_line '.with | has("refuse")')" = true ]; then
-            say "$(of_line '{type: "refused", message: .with.refuse}')"
-            exit 1
-        fi
-        say '{"type":"ready"}' ;;
-    task) do_task ;;
-    stop) exit 0 ;;
+    what=$(of_line -r '"\(.type) \((.payload? | objects | .do) // "")"')
+    case $what in
+    'hello '*) start ;;
+    'task '*) do_task "${what#task }" ;;
+    'stop '*) exit 0 ;;
     esac
 done

@@ -1,5 +1,6 @@
 /* conform_test.c - `pgstage conform`: workers that keep the protocol pass, and one that breaks a rule is told which. */
 #include <criterion/criterion.h>
+#include <criterion/parameterized.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,10 +52,12 @@ static void failed_checks(const char *out, struct buf *names) {
     }
 }
 
-static const struct {
+struct broken {
     const char *rule, *failed;
     bool only_batch;
-} rules[] = {
+};
+
+static struct broken rules[] = {
     {"greets", "ready ", false},
     {"loses_digits", "big_numbers ", false},
     {"loses_unicode", "unicode large_value fail sql log with ", false},
@@ -85,18 +88,20 @@ static const struct {
     {"fails_one_by_one", "batch_failed ", true},
 };
 
-/* The time is what some of them wait for in vain, and what others are to need on a busy machine. */
-Test(conform, each_rule_that_is_broken_is_named) {
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
-        struct run *run =
-            cli("conform --timeout 4s %s -- python3 " BREAKING " %s", rules[i].only_batch ? "--batch 3" : "", rules[i].rule);
-        struct buf names;
-        buf_init(&names, SIZE_MAX);
-        failed_checks(run->out, &names);
-        cr_assert_eq(run->status, 1, "%s: %s", rules[i].rule, run->out);
-        cr_assert_str_eq(names.data, rules[i].failed, "%s: %s%s", rules[i].rule, run->out, run->err);
-        buf_finish(&names);
-    }
+ParameterizedTestParameters(conform, each_rule_that_is_broken_is_named) {
+    return cr_make_param_array(struct broken, rules, sizeof rules / sizeof rules[0]);
+}
+
+/* The time is what one of them waits for in vain, and what the others need on a busy machine. */
+ParameterizedTest(struct broken *broken, conform, each_rule_that_is_broken_is_named) {
+    struct run *run =
+        cli("conform --timeout 5s %s -- python3 " BREAKING " %s", broken->only_batch ? "--batch 3" : "", broken->rule);
+    struct buf names;
+    buf_init(&names, SIZE_MAX);
+    failed_checks(run->out, &names);
+    cr_assert_eq(run->status, 1, "%s: %s", broken->rule, run->out);
+    cr_assert_str_eq(names.data, broken->failed, "%s: %s%s", broken->rule, run->out, run->err);
+    buf_finish(&names);
 }
 
 /* Every check after the first would say the same: what it says is enough. */
