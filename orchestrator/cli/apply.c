@@ -9,6 +9,9 @@ static enum exit_status run_apply(const struct args *args) {
     buf_init(&said, SIZE_MAX);
     enum exit_status status = definition_load(args->positional[0], &definition, &said);
     if (status == EXIT_OK) {
+        status = definition_check_files(&definition, &said);
+    }
+    if (status == EXIT_OK) {
         struct session session;
         status = session_open(args, &session);
         if (status == EXIT_OK) {

@@ -13,6 +13,9 @@ static enum exit_status check_one(const char *path, struct db_sync *db, struct c
     buf_init(&said, SIZE_MAX);
     enum exit_status status = definition_load(path, &definition, &said);
     if (status == EXIT_OK) {
+        status = definition_check_files(&definition, &said);
+    }
+    if (status == EXIT_OK) {
         printf("%s: pipeline '%s', %d stage%s: ok\n", text_shown(path), definition.def->name, definition.def->stage_count,
                text_plural(definition.def->stage_count));
         connections_add(connections, &definition);

@@ -150,25 +150,6 @@ enum exit_status definition_copy(const struct node_pipeline *from, struct defini
     return status;
 }
 
-enum exit_status definition_check_handlers(const struct definition *definition, struct buf *said) {
-    enum exit_status status = EXIT_OK;
-    const struct pipeline_def *def = definition->def;
-    for (int i = 0; i < def->stage_count; i++) {
-        const struct stage_def *stage = &def->stages[i];
-        if (stage->kind != STAGE_HANDLER || (definition->elsewhere != NULL && definition->elsewhere[i])) {
-            continue;
-        }
-        char *path = stage->handler_file[0] == '/' ? mem_copy_string(stage->handler_file)
-                                                   : mem_format("%s/%s", def->folder, stage->handler_file);
-        if (access(path, R_OK) != 0) {
-            buf_append_format(said, "pgstage: the handler of stage '%s' cannot be read: %s\n", stage->name, path);
-            status = EXIT_WRONG;
-        }
-        free(path);
-    }
-    return status;
-}
-
 /* ---- registering -------------------------------------------------------------------------------------------------- */
 
 static const char choices[] =

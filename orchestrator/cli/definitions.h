@@ -32,8 +32,11 @@ enum exit_status definition_load_current(struct db_sync *db, const char *name, c
                                          struct definition *definition, struct buf *said);
 /* A copy that belongs to somebody else. */
 enum exit_status definition_copy(const struct node_pipeline *from, struct definition *definition, struct buf *said);
-/* Whether the shared objects of the stages that are served here can be read. */
+/* Whether the shared objects of the stages that are served here can be read, and what is run may be trusted: it lies in the
+ * pipeline file's folder or is named by an absolute path, and nobody else may write to it. */
 enum exit_status definition_check_handlers(const struct definition *definition, struct buf *said);
+/* The same of what is there: handlers may be built later, or on another host. */
+enum exit_status definition_check_files(const struct definition *definition, struct buf *said);
 
 enum definition_use { DEFINITION_RUN, DEFINITION_APPLY, DEFINITION_COMPARE };
 /* Columns of sql/statements/register.sql. */

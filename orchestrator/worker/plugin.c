@@ -3,11 +3,13 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/trusted_file.h"
 
 /* What every version of the registration has; and more than any will ever have. */
 #define SIZE_MIN (offsetof(struct pgstage_handler, run) + sizeof((struct pgstage_handler *)0)->run)
@@ -19,6 +21,11 @@ static enum status check_file(const char *file, struct error *err) {
         return error_set(err, STATUS_INVALID, "the handler file '%s' is no absolute path", file);
     }
     int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 && errno == EACCES) {
+        const struct passwd *user = getpwuid(geteuid());
+        return error_set(err, STATUS_NOT_FOUND, "cannot open %s: the user '%s', as whom the worker runs, may not read it", file,
+                         user == NULL ? "?" : user->pw_name);
+    }
     if (fd < 0) {
         return error_set_errno(err, STATUS_NOT_FOUND, errno, "cannot open %s", file);
     }
@@ -33,7 +40,7 @@ static enum status check_file(const char *file, struct error *err) {
 }
 
 static enum status open_library(const char *file, void **library, struct error *err) {
-    if (check_file(file, err) != STATUS_OK) {
+    if (check_file(file, err) != STATUS_OK || trusted_file_check(file, NULL, err) != STATUS_OK) {
         return err->code;
     }
     *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
