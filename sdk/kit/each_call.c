@@ -11,8 +11,7 @@
 enum { REPEATS = 5 };
 
 /* Units: bytes that one run, with its worker's life around it, left behind; what `check` keeps is not counted. */
-static long long growth(pgstage_test *test, bool *is_checked,
-                        void (*check)(pgstage_test *test, unsigned event, int call, void *context), void *context) {
+static long long growth(pgstage_test *test, bool *is_checked, pgstage_test_check check, void *context) {
     kit_forget_run(test);
     long long before = kit_memory_in_use(), kept = 0;
     bool ran = kit_run_afresh(test);
@@ -75,8 +74,7 @@ const char *pgstage_test_problem(const pgstage_test *test) {
 }
 
 /* 1: it was checked, 0: it was not reached. */
-static int try_event(pgstage_test *test, unsigned event, int call,
-                     void (*check)(pgstage_test *test, unsigned event, int call, void *context), void *context) {
+static int try_event(pgstage_test *test, unsigned event, int call, pgstage_test_check check, void *context) {
     bool is_checked;
     pgstage_test_inject(test, event, call);
     size_t leaked = growth(test, &is_checked, check, context) > 0 ? steady_growth(test) : 0;
@@ -96,8 +94,7 @@ static int count_calls(pgstage_test *test) {
     return calls < PGSTAGE_TEST_CALLS_MAX ? calls : PGSTAGE_TEST_CALLS_MAX;
 }
 
-int pgstage_test_each_call(pgstage_test *test, unsigned events,
-                           void (*check)(pgstage_test *test, unsigned event, int call, void *context), void *context) {
+int pgstage_test_each_call(pgstage_test *test, unsigned events, pgstage_test_check check, void *context) {
     unsigned events_before = test->events;
     int call_before = test->at_call, checked = 0;
     test->problem[0] = '\0';

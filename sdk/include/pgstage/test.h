@@ -112,8 +112,8 @@ PGSTAGE_API void pgstage_test_inject(pgstage_test *test, unsigned events, int ca
  * 0: the handler makes no SDK call, or init fails. */
 #define PGSTAGE_TEST_CALLS_MAX 1000
 #define PGSTAGE_TEST_LEAK (-1)
-PGSTAGE_API int pgstage_test_each_call(pgstage_test *test, unsigned events,
-                                       void (*check)(pgstage_test *test, unsigned event, int call, void *context),
+typedef void (*pgstage_test_check)(pgstage_test *test, unsigned event, int call, void *context);
+PGSTAGE_API int pgstage_test_each_call(pgstage_test *test, unsigned events, pgstage_test_check check,
                                        void *context) PGSTAGE_MUST_CHECK;
 /* "a time-out at call 3, pgstage_log"; "" when nothing was injected. */
 PGSTAGE_API const char *pgstage_test_injected(const pgstage_test *test);

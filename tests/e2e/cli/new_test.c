@@ -73,6 +73,7 @@ static void must(const char *command) {
 
 Test(new_pipeline, builds_passes_its_test_and_runs) {
     must("cmake --install " TEST_BINARY_DIR " --prefix $PWD/prefix");
+    must("cd prefix/share/man/man3 && [ -f pgstage_output.3 ] && grep -qx '.so man3/pgstage_output.3' pgstage_set_output.3");
     must("pgstage new letters");
     must("cd letters && cmake -B build -DCMAKE_PREFIX_PATH=$PWD/../prefix -DCMAKE_C_FLAGS='-Werror " SANITIZE "' && "
          "cmake --build build && ctest --test-dir build --output-on-failure");
