@@ -105,6 +105,55 @@ Test(worker_plugin, takes_a_handler_built_against_the_first_header) {
               "{\"runs\":1,\"text\":\"null\",\"input\":null,\"payload\":{\"a\":1}}");
 }
 
+static const char second_output[] =
+    "{\"runs\":1,\"input\":\"null\",\"folder\":\"/srv\",\"fraction\":0.25,\"text\":\"a quarter\",\"payload\":[1],"
+    "\"parsed_input\":null,\"inputs_text\":\"{\\\"extract\\\": [2]}\",\"inputs\":{\"extract\":[2]},\"extract\":[2]}";
+
+Test(worker_plugin, takes_a_handler_built_against_the_header_of_the_second_release) {
+    struct wire_hello hello = rig_hello(TEST_BINARY_DIR "/tests/handlers/frozen_v1_1.so", "frozen");
+    hello.folder = (struct wire_bytes){"/srv", 4};
+    rig_start(&rig);
+    rig_say_hello(&rig, &hello);
+    rig_want_ready(&rig);
+    rig_send_run(&rig, &(struct wire_run){.run = 1,
+                                          .lease_end_ms = INT64_MAX,
+                                          .attempt = 1,
+                                          .key = {"doc", 3},
+                                          .payload = {"[1]", 3},
+                                          .inputs = {"{\"extract\": [2]}", 16},
+                                          .has_progress = true,
+                                          .progress = 0.25,
+                                          .progress_text = {"a quarter", 9}});
+    struct wire_result result;
+    rig_want_result(&rig, 1, &result);
+    cr_assert_eq(result.outcome, WIRE_OK, "%s", result.message.data);
+    cr_assert_eq(result.flow, WIRE_ROUTE);
+    cr_assert_str_eq(result.output.data, second_output);
+    cr_assert_not_null(strstr(rig.logged.data, "\na line with a field {\"runs\":1}\n"), "%s", rig.logged.data);
+    wire_result_finish(&result);
+    rig_stop(&rig);
+    rig_want_exit(&rig, 0);
+    rig_finish(&rig);
+}
+
+/* A node of wire 1.1 knows no NOTE. */
+Test(worker_plugin, an_older_node_gets_the_line_without_its_fields) {
+    struct wire_hello hello = rig_hello(TEST_BINARY_DIR "/tests/handlers/frozen_v1_1.so", "frozen");
+    hello.minor = WIRE_MINOR_FLOW;
+    rig_start(&rig);
+    rig_say_hello(&rig, &hello);
+    rig_want_ready(&rig);
+    rig_run(&rig, 1, "[1]");
+    struct wire_result result;
+    rig_want_result(&rig, 1, &result);
+    cr_assert_eq(result.outcome, WIRE_OK, "%s", result.message.data);
+    cr_assert_not_null(strstr(rig.logged.data, "\na line with a field\n"), "%s", rig.logged.data);
+    wire_result_finish(&result);
+    rig_stop(&rig);
+    rig_want_exit(&rig, 0);
+    rig_finish(&rig);
+}
+
 Test(worker_plugin, says_why_init_failed) {
     want_refused(HANDLERS, "init_fail",
                  "init of handler 'init_fail' failed: the model file x.bin is missing");

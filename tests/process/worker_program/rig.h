@@ -36,7 +36,7 @@ struct rig {
     struct buf in;      /* frames not taken yet */
     size_t taken;       /* of `in`, by the frames that rig_next returned */
     struct buf printed; /* both outputs together */
-    struct buf logged;  /* texts of LOG frames, a line each */
+    struct buf logged;  /* texts of LOG and NOTE frames, a line each; fields behind them */
     double fraction;    /* of the last PROGRESS, and how many came */
     int progress_count;
 };
@@ -71,7 +71,7 @@ void rig_tell(struct rig *rig, uint64_t run, bool cancelled, bool superseded);
 void rig_beat(struct rig *rig, int64_t lease_end_ms);
 void rig_stop(struct rig *rig);
 
-/* The next frame but LOG and PROGRESS, which are collected. Borrowed until the next call. False:
+/* The next frame but LOG, NOTE and PROGRESS, which are collected. Borrowed until the next call. False:
  * end of file. */
 bool rig_next(struct rig *rig, struct wire_frame *frame);
 /* Wants a RESULT of that run; wire_result_finish is the caller's. */

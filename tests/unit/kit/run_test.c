@@ -217,6 +217,24 @@ Test(kit_run, a_handler_of_the_first_release) {
     cr_assert_str_eq(pgstage_test_output(test, NULL), "{\"runs\":1,\"text\":\"null\",\"input\":null,\"payload\":[1]}");
 }
 
+/* Of release 0.2, as a batch of two. */
+Test(kit_run, a_handler_of_the_second_release) {
+    test = pgstage_test_load(TEST_BINARY_DIR "/tests/handlers/frozen_v1_1.so", "frozen");
+    pgstage_test_set_folder(test, "/srv");
+    pgstage_test_add_task(test);
+    pgstage_test_set_payload(test, "[1]");
+    pgstage_test_set_input_of(test, "extract", "[2]");
+    pgstage_test_set_last_progress(test, 0.25, "a quarter");
+    cr_assert_eq(pgstage_test_run_batch(test), PGSTAGE_OK);
+    cr_assert_str_eq(pgstage_test_output(test, NULL),
+                     "{\"runs\":2,\"input\":\"null\",\"folder\":\"/srv\",\"fraction\":0.25,\"text\":\"a quarter\","
+                     "\"payload\":[1],\"parsed_input\":null,\"inputs_text\":\"{\\\"extract\\\": [2]}\","
+                     "\"inputs\":{\"extract\":[2]},\"extract\":[2]}");
+    cr_assert_str_eq(pgstage_test_route(test), "review");
+    pgstage_test_select_task(test, 0);
+    cr_assert_eq(json_integer_value(json_object_get(pgstage_test_output_json(test), "runs")), 1);
+}
+
 /* ---- batches ---- */
 
 static void set_up_batch(void) {
