@@ -1,6 +1,4 @@
 /* try_verdict.c - what a node would make of the trial's run: where the task goes, and what a failure costs it. */
-#include <string.h>
-
 #include "base/random.h"
 #include "base/require.h"
 #include "cli/try.h"
@@ -24,6 +22,7 @@ static const char *outcome_of(enum pool_end end) {
 static void plan(const struct trial *trial, enum pool_end end, struct trial_verdict *verdict) {
     struct plan_failure_in in = {
         .end = end,
+        .kind = verdict->kind,
         .attempt = trial->task.attempt - 1,
         .alone = trial->crashes >= PLAN_ALONE_AFTER || trial->rescues >= PLAN_ALONE_AFTER,
         .max_attempts = trial->stage->retry.attempts,
@@ -37,20 +36,19 @@ static void plan(const struct trial *trial, enum pool_end end, struct trial_verd
                                                    : NEXT_NOWHERE;
     verdict->delay_ms = plan.delay_ms;
     verdict->next_stage = verdict->next == NEXT_RETRY || verdict->next == NEXT_AGAIN ? trial->stage->name : NULL;
-    if (verdict->kind == NULL || strcmp(verdict->kind, "error") == 0) {
-        verdict->kind = plan.kind;
-    }
+    verdict->kind = plan.kind;
 }
 
 static void judge_sql(struct trial *trial, struct trial_verdict *verdict) {
     bool late = trial->sql_error.code == STATUS_TIMEOUT;
     int number = trial->failed_statement;
-    *verdict = (struct trial_verdict){.kind = late ? "timeout" : "statement"};
-    verdict->outcome = outcome_of(late ? POOL_TIMEOUT : POOL_RETRY);
+    enum pool_end end = late ? POOL_TIMEOUT : POOL_RETRY;
+    *verdict = (struct trial_verdict){.outcome = outcome_of(end)};
     verdict->reason = number == 0 || trial->statement_count == 1
                           ? arena_copy_string(&trial->arena, trial->sql_error.text)
                           : arena_format(&trial->arena, "statement %d: %s", number, trial->sql_error.text);
-    plan(trial, late ? POOL_TIMEOUT : POOL_RETRY, verdict);
+    plan(trial, end, verdict);
+    verdict->kind = late ? "timeout" : "statement";
 }
 
 static void judge_end(struct trial *trial, struct trial_verdict *verdict) {
@@ -84,7 +82,7 @@ static void judge_route(struct trial *trial, struct trial_verdict *verdict) {
     if (pipeline_find_stage(trial->pipeline, target) >= 0) {
         return;
     }
-    *verdict = (struct trial_verdict){.outcome = outcome_of(POOL_FAIL), .kind = "error"};
+    *verdict = (struct trial_verdict){.outcome = outcome_of(POOL_FAIL)};
     verdict->reason = arena_format(&trial->arena, "it was routed to \"%s\", which is no stage of its pipeline",
                                    target == NULL ? "" : target);
     plan(trial, POOL_FAIL, verdict);

@@ -312,6 +312,7 @@ static pgstage_result never_run(pgstage_task *task, void *state) {
 
 static pgstage_result fail_init(pgstage_worker *worker, void **state) {
     (void)state;
+    puts("init looks for its model");
     return pgstage_worker_fail(worker, "the model file %s is missing", "x.bin");
 }
 PGSTAGE_HANDLER(init_fail, .run = never_run, .init = fail_init);

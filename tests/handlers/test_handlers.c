@@ -33,6 +33,13 @@ static pgstage_result echo(pgstage_task *task, void *state) {
 }
 PGSTAGE_HANDLER(echo, .run = echo);
 
+/* What other stages returned. */
+static pgstage_result inputs(pgstage_task *task, void *state) {
+    (void)state;
+    return pgstage_output(task, json_deep_copy(pgstage_inputs_json(task)));
+}
+PGSTAGE_HANDLER(inputs, .run = inputs);
+
 /* {"text": "abc"} becomes {"text": "ABC"}. */
 static pgstage_result upper(pgstage_task *task, void *state) {
     (void)state;

@@ -15,7 +15,9 @@ static void begin(void) {
     fprintf(file, "  - {name: a, handler: \"%s:pass\"}\n", TEST_HANDLERS);
     fprintf(file, "  - {name: b, handler: \"%s:echo\"}\n", TEST_HANDLERS);
     fprintf(file, "  - {name: c, handler: \"%s:echo\", inputs: [a, b]}\n", TEST_HANDLERS);
+    fprintf(file, "  - {name: reader, handler: \"%s:inputs\", inputs: [a, b, c]}\n", TEST_HANDLERS);
     fprintf(file, "  - {name: queue, handler: \"%s:sql\", timeout: 1s}\n", TEST_HANDLERS);
+    fprintf(file, "  - {name: deadly, handler: \"%s:crash_segv\"}\n", TEST_HANDLERS);
     fputs("  - {name: index, sql: [\"insert into ledger (key, version, at, value) values (:key, :version, :updated_at, "
           ":input)\", \"select 1 / (case when :key like 'zero%' then 0 else 1 end)\", \"select from generate_series(1, 3)\"]}\n"
           "  - {name: sleepy, sql: select pg_sleep(60), timeout: 300ms}\n"
@@ -73,14 +75,15 @@ static void expect_given(const char *arguments, const char *name, const char *wa
     json_decref(document);
 }
 
-/* A task at its third version whose stages a and b have returned something in it, and something else before. */
+/* A task at its third version whose stages a and b have returned something in it, and something else before; c only
+ * before. */
 static void make_task(void) {
     cli_prints("new (version 1)\n", "submit p doc --payload '{\"x\": 5}' --updated-at 2026-01-01T00:00:00Z");
     pg_exec(cli_url(), "update pgstage.task set version = 3, stage = s.id, ready_stage = s.id, attempt = 1 from pgstage.stage s "
                        "where s.name = 'b';"
                        "insert into pgstage.output (task, stage, version, value) select t.id, s.id, v.version, "
                        "  to_jsonb(concat(s.name, v.version)) from pgstage.task t, pgstage.stage s, (values (2), (3)) v(version) "
-                       "where s.name in ('a', 'b')");
+                       "where s.name in ('a', 'b') or (s.name = 'c' and v.version = 2)");
 }
 
 /* ---- what it reads ------------------------------------------------------------------------------------------------ */
@@ -97,6 +100,28 @@ Test(try_task, a_stage_is_given_what_a_claim_would_give_it) {
     expect_given("b --key doc --attempt 9", "attempt", "9");
 }
 
+Test(try_task, inputs_are_those_of_its_version) {
+    make_task();
+    json_t *document = trial(0, "reader --key doc");
+    expect_json(json_object_get(document, "output"), "{\"a\": \"a3\", \"b\": \"b3\", \"c\": null}");
+    json_decref(document);
+    document = trial(0, "reader --key doc --inputs '{\"c\": 1, \"a\": null}'");
+    expect_json(json_object_get(document, "output"), "{\"a\": null, \"b\": \"b3\", \"c\": 1}");
+    json_decref(document);
+}
+
+/* At the third crash it would run alone, and be quarantined. */
+Test(try_task, what_a_task_has_been_through_counts) {
+    make_task();
+    pg_exec(cli_url(), "update pgstage.task set crashes = 3, stage = (select id from pgstage.stage where name = 'deadly'), "
+                       "ready_stage = (select id from pgstage.stage where name = 'deadly')");
+    json_t *document = trial(1, "deadly --key doc");
+    cr_expect_str_eq(text_of(document, "outcome"), "crash");
+    cr_expect_str_eq(text_of(document, "kind"), "quarantine");
+    expect_json(json_object_get(document, "next"), "{\"action\": \"failed\", \"stage\": null}");
+    json_decref(document);
+}
+
 /* A task that was routed to a stage has the output of where it came from. */
 Test(try_task, the_way_that_a_task_came_is_known) {
     make_task();
@@ -107,8 +132,9 @@ Test(try_task, the_way_that_a_task_came_is_known) {
 
 Test(try_task, stages_that_have_another_name_in_the_file_are_found) {
     make_task();
-    shell("sed -i 's/name: a,/name: fresh, renamed_from: a,/; s/inputs: .a, b./inputs: [fresh]/' p.yaml");
+    shell("sed -i 's/name: a,/name: fresh, renamed_from: a,/; s/inputs: .a, b/inputs: [fresh, b/' p.yaml");
     expect_given("b --key doc", "input", "\"a3\"");
+    expect_given("reader --key doc", "fresh", "\"a3\"");
 }
 
 /* Neither a claim nor a run of it elsewhere is in the way. */
