@@ -12,7 +12,18 @@
 #include "db/array.h"
 #include "sql/statements.h"
 
-enum { TASK_VERSION, TASK_UPDATED_AT, TASK_ATTEMPT, TASK_CRASHES, TASK_RESCUES, TASK_PAYLOAD, TASK_INPUT, TASK_INPUTS };
+enum {
+    TASK_VERSION,
+    TASK_UPDATED_AT,
+    TASK_ATTEMPT,
+    TASK_CRASHES,
+    TASK_RESCUES,
+    TASK_PAYLOAD,
+    TASK_INPUT,
+    TASK_INPUTS,
+    TASK_PROGRESS,
+    TASK_PROGRESS_TEXT,
+};
 
 static struct pool_text text_of(const char *text) {
     return (struct pool_text){text, text == NULL ? 0 : strlen(text)};
@@ -187,6 +198,14 @@ static struct pool_text stored(struct trial *trial, const struct db_result *resu
     return (struct pool_text){arena_copy(&trial->arena, db_value(result, 0, column), length), length};
 }
 
+static void take_progress(struct trial *trial, const struct db_result *result) {
+    trial->task.has_progress = !db_is_null(result, 0, TASK_PROGRESS);
+    if (trial->task.has_progress) {
+        trial->task.progress = strtod(db_value(result, 0, TASK_PROGRESS), NULL);
+        trial->task.progress_text = stored(trial, result, TASK_PROGRESS_TEXT);
+    }
+}
+
 static void take(struct trial *trial, const struct db_result *result) {
     trial->task.version = db_int64(result, 0, TASK_VERSION);
     trial->updated_at = arena_copy_string(&trial->arena, db_value(result, 0, TASK_UPDATED_AT));
@@ -200,6 +219,7 @@ static void take(struct trial *trial, const struct db_result *result) {
         trial->task.input = stored(trial, result, TASK_INPUT);
     }
     merge_inputs(trial, db_value(result, 0, TASK_INPUTS));
+    take_progress(trial, result);
 }
 
 enum exit_status trial_read_task(struct trial *trial) {

@@ -15,6 +15,7 @@
 #include "base/require.h"
 #include "node/host.h"
 #include "node/specs.h"
+#include "workers/orphans.h"
 #include "workers/workers.h"
 
 enum { SAME_REQUEST_MS = 250, RUN = 1 };
@@ -216,6 +217,7 @@ static enum status open_pool(struct trial *trial, struct error *err) {
     struct workers_options workers = {
         .program = trial->options->worker_program,
         .lock_fd = trial->lock.fd,
+        .work_root = trial->lock.work,
         .clock = &clock_boottime,
         .random = &random_system,
     };
@@ -240,6 +242,7 @@ enum status try_run(const struct try_options *options, struct try_result *result
         return status;
     }
     init_handles(&trial);
+    orphans_take_over();
     status = open_pool(&trial, err);
     if (status == STATUS_OK && options->stop_was_asked != NULL && options->stop_was_asked()) {
         stop(&trial);

@@ -18,7 +18,7 @@ static void begin(void) {
                          "defaults: {timeout: 20s, grace: 200ms, retry: {attempts: 3, first: 30s}}\n"
                          "stages:\n"
                          "  - {name: cat, command: [cat]}\n"
-                         "  - {name: words, command: [wc, -c, '{key}'], stdout: text}\n"
+                         "  - {name: words, command: [wc, -c, '{folder}/{key}'], stdout: text}\n"
                          "  - {name: script, command: [sh, -c, 'eval \"$0\"', '{payload.do}']}\n"
                          "  - {name: endless, command: [sh, -c, 'echo \"child $$\" >&2; sleep 1000'], timeout: none}\n"
                          "  - {name: nothing, command: [no-such-program]}\n"

@@ -18,6 +18,7 @@ static void begin(void) {
     fprintf(file, "  - {name: reader, handler: \"%s:inputs\", inputs: [a, b, c]}\n", TEST_HANDLERS);
     fprintf(file, "  - {name: queue, handler: \"%s:sql\", timeout: 1s}\n", TEST_HANDLERS);
     fprintf(file, "  - {name: deadly, handler: \"%s:crash_segv\"}\n", TEST_HANDLERS);
+    fputs("  - {name: cat, command: [cat]}\n", file);
     fputs("  - {name: index, sql: [\"insert into ledger (key, version, at, value) values (:key, :version, :updated_at, "
           ":input)\", \"select 1 / (case when :key like 'zero%' then 0 else 1 end)\", \"select from generate_series(1, 3)\"]}\n"
           "  - {name: sleepy, sql: select pg_sleep(60), timeout: 300ms}\n"
@@ -108,6 +109,15 @@ Test(try_task, inputs_are_those_of_its_version) {
     document = trial(0, "reader --key doc --inputs '{\"c\": 1, \"a\": null}'");
     expect_json(json_object_get(document, "output"), "{\"a\": null, \"b\": \"b3\", \"c\": 1}");
     json_decref(document);
+}
+
+Test(try_task, how_far_an_earlier_run_came_is_known) {
+    make_task();
+    pg_exec(cli_url(), "insert into pgstage.progress (task, stage, version, fraction, text) select t.id, s.id, 3, 0.25, 'page 2' "
+                       "from pgstage.task t, pgstage.stage s where s.name = 'cat'");
+    expect_given("cat --key doc", "progress", "{\"fraction\": 0.25, \"message\": \"page 2\"}");
+    pg_exec(cli_url(), "update pgstage.progress set version = 2");
+    expect_given("cat --key doc", "progress", "nothing");
 }
 
 /* At the third crash it would run alone, and be quarantined. */
