@@ -22,7 +22,7 @@ static void begin(void) {
                          "  - {name: script, command: [sh, -c, 'eval \"$0\"', '{payload.do}']}\n"
                          "  - {name: endless, command: [sh, -c, 'echo \"child $$\" >&2; sleep 1000'], timeout: none}\n"
                          "  - {name: nothing, command: [no-such-program]}\n"
-                         "  - {name: many, command: [./many], batch: {size: 8, wait: 50s}}\n"
+                         "  - {name: many, command: [./many], batch: {size: 8, wait: 10m}}\n"
                          "  - {name: line, worker: [./line], with: {size: 3}}\n"
                          "  - {name: refuses, worker: [./refuses]}\n"
                          "  - {name: mute, worker: [./mute], timeout: 300ms}\n"
