@@ -347,6 +347,13 @@ Test(worker_command, a_result_file_that_cannot_be_used_is_told_of) {
     command_want(&c, 1, WIRE_CRASH, "protocol", "the program's result file is not JSON: byte 11 of 10");
 }
 
+Test(worker_command, a_result_file_that_is_too_large_is_not_read) {
+    command_open_script(&c, "truncate -s 400M \"$PGSTAGE_RESULT_FILE\"");
+    command_run(&c, 1, NULL);
+    command_want(&c, 1, WIRE_CRASH, "protocol", "the program's result file is larger than the limit of 335544320 bytes");
+    command_stop(&c);
+}
+
 Test(worker_command, a_result_file_counts_for_its_own_run_and_with_status_0_alone) {
     command_open_script(&c, "case $PGSTAGE_VERSION in\n"
                             "1) echo '{\"output\":1}' > \"$PGSTAGE_RESULT_FILE\" ;;\n"
