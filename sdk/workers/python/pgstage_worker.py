@@ -16,8 +16,8 @@ folder in the stage's `env: [PYTHONPATH=...]`. In the pipeline:
 
 What the handler returns is the stage's output (anything that json.dumps takes; None: no output). It fails by raising Retry
 ("may succeed later") or Fail ("running it again would not help"); any other exception is as Retry, and its traceback goes to
-the log. print() goes to the log as well, as does whatever else writes to standard output; standard input is empty: both
-belong to the protocol, which docs/worker-protocol.md describes.
+the log. From run() on, print() goes to the log as well, as does whatever else writes to standard output, and standard input
+is empty: both belong to the protocol, which docs/worker-protocol.md describes.
 
 Settings, and what is made once a process:
 

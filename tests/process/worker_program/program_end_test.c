@@ -178,13 +178,62 @@ Test(program_end, what_it_started_ends_with_it) {
     cr_assert(ended_within(child, 2000));
 }
 
+/* A child that holds standard output, or writes there for ever, does not keep its end from being seen. */
+Test(program_end, is_seen_whatever_its_children_do) {
+    static const char *const children[] = {"signal.pause()", "os.write(1, b'\\n' * 1000)"};
+    for (size_t i = 0; i < sizeof children / sizeof children[0]; i++) {
+        char *script = mem_format("ready()\n"
+                                  "hear()\n"
+                                  "if os.fork() == 0:\n"
+                                  "    while True: %s\n"
+                                  "os._exit(1)\n",
+                                  children[i]);
+        program_open(&rig, script);
+        free(script);
+        rig_run(&rig, 1, NULL);
+        program_want_end(&rig, 1, WIRE_CRASH, "no_answer", "the program exited with status 1 before it answered");
+        rig_want_exit(&rig, 0);
+        rig_finish(&rig);
+    }
+}
+
+/* What it does not read any more is lost, and is no SIGPIPE for the worker, now or later. */
+Test(program_end, of_its_standard_input_is_not_the_workers) {
+    program_open(&rig, "ready()\nos.read(0, 10)\nos.close(0)\nsay('log', message='closed')\nsignal.pause()\n");
+    char *payload = mem_alloc(5000001);
+    memset(payload, '1', 5000000);
+    rig_run(&rig, 1, payload);
+    free(payload);
+    rig_want_logged(&rig, "closed");
+    cr_assert_eq(kill(-rig.pid, SIGTERM), 0);
+    rig_want_signal(&rig, SIGTERM);
+}
+
+/* What it used before it was ready is not this task's, and KILL is not the limit's. */
+Test(program_end, cpu_time_of_its_life_is_not_limited) {
+    struct wire_hello hello = program_hello("while time.process_time() < 3.2: pass\n"
+                                            "ready()\n"
+                                            "hear()\n"
+                                            "os.kill(os.getpid(), signal.SIGKILL)\n");
+    hello.cpu_seconds = 1;
+    rig_start(&rig);
+    rig_say_hello(&rig, &hello);
+    rig_want_ready(&rig);
+    rig_run(&rig, 1, NULL);
+    program_want_end(&rig, 1, WIRE_LOST, "killed", "the program was killed by signal 9 (SIGKILL)");
+    rig_want_exit(&rig, 0);
+}
+
 /* It spends 0.7 s on each of three: together more than one may use. */
 Test(program_end, cpu_time_is_limited_by_the_task) {
     struct wire_hello hello = program_hello("ready()\n"
                                             "while (m := hear()) and m['type'] == 'task':\n"
                                             "    end = time.process_time() + (m['payload'] or 1000)\n"
                                             "    while time.process_time() < end: pass\n"
-                                            "    say('result', id=m['id'])\n");
+                                            "    say('result', id=m['id'])\n"
+                                            "    if m['id'] == '1':\n" /* between two tasks there is no limit */
+                                            "        while time.process_time() < 3: pass\n"
+                                            "        say('log', message='rested')\n");
     hello.cpu_seconds = 1;
     rig_start(&rig);
     rig_say_hello(&rig, &hello);
@@ -192,6 +241,7 @@ Test(program_end, cpu_time_is_limited_by_the_task) {
     for (uint64_t run = 1; run <= 3; run++) {
         rig_run(&rig, run, "0.7");
         rig_want_output(&rig, run, NULL);
+        rig_want_logged(&rig, "rested");
     }
     rig_run(&rig, 4, NULL);
     program_want_end(&rig, 4, WIRE_CRASH, "crash",
