@@ -193,7 +193,7 @@ void child_judge_signal(const struct child_end *end, struct engine_task *task) {
         set(task, WIRE_CRASH, full ? "memory" : "crash", number, "crashed:",
             full ? "it was at the stage's limit of memory" : "");
     } else if (number == SIGKILL && out_of_memory_killed()) {
-        set(task, WIRE_LOST, "memory", number, "was killed by", "the machine or its container was out of memory");
+        set(task, WIRE_CRASH, "memory", number, "was killed by", "the machine or its container was out of memory");
     } else {
         set(task, WIRE_LOST, "killed", number, "was killed by", "");
     }

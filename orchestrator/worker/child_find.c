@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/trusted_file.h"
 #include "worker/child.h"
 
 static bool is_file(const char *path) {
@@ -51,7 +52,12 @@ enum status child_find_program(const char *name, const char *folder, char **path
     bool has_slash = strchr(name, '/') != NULL;
     *path = name[0] == '/' ? mem_copy_string(name) : child_find_file(name, folder);
     if (*path != NULL && is_program(*path)) {
-        return STATUS_OK;
+        enum status status = trusted_file_check(*path, NULL, err);
+        if (status != STATUS_OK) {
+            free(*path);
+            *path = NULL;
+        }
+        return status;
     }
     if (*path != NULL && is_file(*path) && has_slash) {
         error_set(err, STATUS_NOT_FOUND, "the program %s is not executable (chmod +x makes it so)", *path);

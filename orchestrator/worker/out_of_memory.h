@@ -1,5 +1,4 @@
-/* out_of_memory.h - whether the kernel killed somebody for memory, on this machine or in this container. Thread rule: the
- * main thread. */
+/* out_of_memory.h - whether the kernel killed somebody for memory (base/oom.h). Thread rule: the main thread. */
 #ifndef WORKER_OUT_OF_MEMORY_H
 #define WORKER_OUT_OF_MEMORY_H
 

@@ -25,6 +25,7 @@ enum status work_enter(const char *folder, struct error *err) {
         return STATUS_OK;
     }
     work.run = mem_format("%s/run", folder);
+    (void)mkdir(work.run, 0700); /* a node makes it, too */
     if (chdir(work.run) != 0) {
         return error_set_errno(err, STATUS_UNAVAILABLE, errno, "the worker's folder '%s'", work.run);
     }

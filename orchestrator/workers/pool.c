@@ -266,7 +266,9 @@ static void note_end(struct pool *pool, const struct pool_outcome *outcome) {
     case POOL_CRASH:
     case POOL_TIMEOUT:
     case POOL_LOST:
-        depth_note(&pool->depth, outcome->run_us);
+        if (outcome->run_us > 0) { /* else it was never begun */
+            depth_note(&pool->depth, outcome->run_us);
+        }
         break;
     case POOL_INTERRUPTED:
     case POOL_RETURNED:
@@ -284,16 +286,28 @@ void pool_run_over(struct pool *pool, struct run *run, const struct pool_outcome
     batches_dispatch(pool);
 }
 
+/* Of a run that no worker has begun. */
+static struct pool_outcome owed_outcome(enum run_fate fate) {
+    static const struct {
+        enum pool_end end;
+        const char *kind, *text;
+    } ends[] = {
+        [RUN_OPEN] = {POOL_RETURNED, "returned", "no worker process has begun it"},
+        [RUN_TIMED_OUT] = {POOL_RETURNED, "returned", "no worker process has begun it"},
+        [RUN_INTERRUPTED] = {POOL_INTERRUPTED, "interrupted", "interrupted"},
+        [RUN_UNHEARD] = {POOL_LOST, "silence", "the worker process that was started for it said nothing at its start"},
+    };
+    const char *text = ends[fate].text;
+    return (struct pool_outcome){
+        .end = ends[fate].end, .kind = ends[fate].kind, .message = {text, strlen(text)}};
+}
+
 static void on_deliver(uv_idle_t *idle) {
     struct pool *pool = idle->data;
     uv_idle_stop(idle);
     while (!list_is_empty(&pool->returned)) {
         struct run *run = LIST_ENTRY(pool->returned.next, struct run, link);
-        bool interrupted = run->fate == RUN_INTERRUPTED;
-        const char *text = interrupted ? "interrupted" : "no worker process has begun it";
-        struct pool_outcome outcome = {.end = interrupted ? POOL_INTERRUPTED : POOL_RETURNED,
-                                       .kind = interrupted ? "interrupted" : "returned",
-                                       .message = {text, strlen(text)}};
+        struct pool_outcome outcome = owed_outcome(run->fate);
         pool_run_over(pool, run, &outcome);
     }
     pool_close_when_done(pool);
@@ -316,6 +330,12 @@ void pool_return_run(struct pool *pool, struct run *run, enum run_fate fate) {
 void pool_return_waiting(struct pool *pool, enum run_fate fate) {
     LIST_EACH_SAFE(node, after, &pool->waiting) {
         pool_return_run(pool, LIST_ENTRY(node, struct run, link), fate);
+    }
+}
+
+void pool_return_unheard(struct pool *pool) {
+    if (!list_is_empty(&pool->waiting)) {
+        pool_return_run(pool, LIST_ENTRY(pool->waiting.next, struct run, link), RUN_UNHEARD);
     }
 }
 

@@ -92,6 +92,8 @@ void pool_close_when_done(struct pool *pool);
 void pool_give_waiting(struct pool *pool, struct worker *worker);
 /* Ends the runs that wait for a fresh worker, in the next turn of the loop. */
 void pool_return_waiting(struct pool *pool, enum run_fate fate);
+/* A worker said nothing at its start: so ends the run that would have been its first. */
+void pool_return_unheard(struct pool *pool);
 void pool_run_over(struct pool *pool, struct run *run, const struct pool_outcome *outcome);
 
 /* pool.c, for batches.c. NULL: none. */

@@ -76,6 +76,9 @@ static void on_dead(void *context, struct worker *worker, const struct worker_de
     if (death->cause == BRAKES_OWN || death->cause == BRAKES_REFUSED) {
         note_trouble(pool, death->reason);
     }
+    if (death->silent) {
+        pool_return_unheard(pool);
+    }
     if (pool->brakes.parked && pool->parked_reason == NULL) {
         park(pool, death->reason);
     }

@@ -10,7 +10,12 @@
 #include "base/list.h"
 
 /* Decided before the worker's death tells more. */
-enum run_fate { RUN_OPEN, RUN_TIMED_OUT, RUN_INTERRUPTED };
+enum run_fate {
+    RUN_OPEN,
+    RUN_TIMED_OUT,
+    RUN_INTERRUPTED,
+    RUN_UNHEARD, /* the fresh worker that it waited for said nothing at its start */
+};
 
 /* Which list it is in. */
 enum run_place {

@@ -161,6 +161,7 @@ static void tell_over(struct worker *worker, struct run *run, bool in_hand,
         outcome.kind = "interrupted";
         outcome.message = text_of("interrupted");
         break;
+    case RUN_UNHEARD: /* never of a run that a worker has */
     case RUN_OPEN:
         if (in_hand && verdict->end != POOL_RETURNED) {
             outcome.end = verdict->end;

@@ -90,18 +90,6 @@ static pgstage_result chatter(pgstage_task *task, void *state) {
 }
 PGSTAGE_HANDLER(chatter, .run = chatter);
 
-/* Leaves a child behind and returns. */
-static pgstage_result leave_child(pgstage_task *task, void *state) {
-    (void)state;
-    pid_t child = fork();
-    if (child == 0) {
-        wait_for_ever();
-    }
-    pgstage_log(task, "child %ld", (long)child);
-    return PGSTAGE_OK;
-}
-PGSTAGE_HANDLER(leave_child, .run = leave_child);
-
 static void write_noise(int fd) {
     static const char noise[] = "noise \xFF\xFE\0 \xE2\x82 \x1B[31m\n";
     size_t left = NOISE_BYTES;

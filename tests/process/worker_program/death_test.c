@@ -90,12 +90,25 @@ Test(worker_death, end_of_file_kills_what_the_handler_forked_too) {
     rig_want_signal(&rig, SIGKILL);
 }
 
-Test(worker_death, end_of_file_kills_a_child_that_an_earlier_run_left) {
-    open_locked("leave_child");
-    rig_run(&rig, 1, NULL);
-    struct watched child = rig_want_child(&rig);
-    rig_want_output(&rig, 1, NULL);
+/* Out of the session, the parent gone, no descriptor left: the group is not all that is killed. */
+Test(worker_death, end_of_file_kills_what_left_the_group) {
+    open_locked("stray");
+    rig_run(&rig, 1, "{\"then\": \"hang\"}");
+    struct watched child = rig_want_child(&rig), daemon = rig_want_process(&rig, "daemon ");
     close_node();
+    cr_assert(ended_within(daemon, BOUND_MS));
+    close(daemon.pidfd);
+    want_group_killed(child);
+    rig_want_signal(&rig, SIGKILL);
+}
+
+Test(worker_death, the_end_of_the_lease_kills_what_left_the_group) {
+    open_locked("stray");
+    rig_run(&rig, 1, "{\"then\": \"hang\"}");
+    struct watched child = rig_want_child(&rig), daemon = rig_want_process(&rig, "daemon ");
+    rig_beat(&rig, now_ms() + 100);
+    cr_assert(ended_within(daemon, BOUND_MS));
+    close(daemon.pidfd);
     want_group_killed(child);
 }
 
@@ -353,6 +366,24 @@ Test(worker_death, the_death_of_its_parent_kills_the_group_of_a_polling_handler)
     struct watched child = rig_want_child(&rig);
     kill_and_reap(node);
     cr_assert(ended_within(rig.process, 700), "by the signal: it looks by itself once a second");
+    want_group_killed(child);
+    rig_want_signal(&rig, SIGKILL);
+}
+
+/* kill -9 of the node, as C48 has it. */
+Test(worker_death, the_death_of_its_parent_kills_what_left_the_group) {
+    int lock = take_lock(), node_end;
+    pid_t worker, node = start_node(lock, &worker, &node_end);
+    close(lock);
+    rig_adopt(&rig, worker, node_end);
+    struct wire_hello hello = rig_hello(HANDLERS, "stray");
+    rig_say_hello(&rig, &hello);
+    rig_want_ready(&rig);
+    rig_run(&rig, 1, "{\"then\": \"hang\"}");
+    struct watched child = rig_want_child(&rig), daemon = rig_want_process(&rig, "daemon ");
+    kill_and_reap(node);
+    cr_assert(ended_within(daemon, BOUND_MS));
+    close(daemon.pidfd);
     want_group_killed(child);
     rig_want_signal(&rig, SIGKILL);
 }

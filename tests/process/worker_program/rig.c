@@ -308,9 +308,17 @@ void rig_want_printed(struct rig *rig, const char *text) {
     want_text(rig, &rig->printed, text);
 }
 
+pid_t rig_want_pid(struct rig *rig, const char *before) {
+    rig_want_logged(rig, before);
+    return (pid_t)atol(strstr(rig->logged.data, before) + strlen(before));
+}
+
+struct watched rig_want_process(struct rig *rig, const char *before) {
+    return watch_process(rig_want_pid(rig, before));
+}
+
 struct watched rig_want_child(struct rig *rig) {
-    rig_want_logged(rig, "child ");
-    return watch_process((pid_t)atol(strstr(rig->logged.data, "child ") + strlen("child ")));
+    return rig_want_process(rig, "child ");
 }
 
 int rig_wait(struct rig *rig) {

@@ -87,6 +87,9 @@ void rig_want_logged(struct rig *rig, const char *text);
 void rig_want_printed(struct rig *rig, const char *text);
 /* The process id in the log line "child PID". */
 struct watched rig_want_child(struct rig *rig);
+/* The same behind another word. */
+pid_t rig_want_pid(struct rig *rig, const char *before);
+struct watched rig_want_process(struct rig *rig, const char *before);
 
 /* Waits until it ended; the status as of waitpid. */
 int rig_wait(struct rig *rig);
