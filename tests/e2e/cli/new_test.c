@@ -71,6 +71,19 @@ static void must(const char *command) {
     cr_assert_eq(run->status, 0, "%s\n%s%s", command, run->out, run->err);
 }
 
+/* The first block of C behind a heading of docs/writing-handlers.md, into a file. */
+#define BLOCK(HEADING, FILE) \
+    "awk '/^## " HEADING "/ {here = 1} here && /^```$/ && inside {exit} inside; here && /^```c$/ {inside = 1}' " \
+    TEST_SOURCE_DIR "/docs/writing-handlers.md >" FILE " && [ -s " FILE " ] && "
+
+Test(new_pipeline, the_unit_test_of_the_documentation_builds_and_passes) {
+    must("cmake --install " TEST_BINARY_DIR " --component sdk --prefix $PWD/prefix");
+    must(BLOCK("The first one", "shout.c") BLOCK("Testing handlers", "shout_test.c")
+         "export PKG_CONFIG_PATH=$(echo $PWD/prefix/lib*/pkgconfig $PWD/prefix/lib/*/pkgconfig | tr ' ' ':') && "
+         "cc -Wall -Wextra -Werror " SANITIZE " -o shout_test shout_test.c shout.c "
+         "$(pkg-config --cflags --libs pgstage-test) -Wl,-rpath,$(pkg-config --variable=libdir pgstage-test) && ./shout_test");
+}
+
 Test(new_pipeline, builds_passes_its_test_and_runs) {
     must("cmake --install " TEST_BINARY_DIR " --prefix $PWD/prefix");
     must("cd prefix/share/man/man3 && [ -f pgstage_output.3 ] && grep -qx '.so man3/pgstage_output.3' pgstage_set_output.3");
