@@ -24,10 +24,6 @@ void brakes_init(struct brakes *brakes, const struct backoff *policy, int64_t sh
     *brakes = (struct brakes){.policy = *policy, .short_life_pause_ms = short_life_pause_ms};
 }
 
-void brakes_note_ready(struct brakes *brakes) {
-    brakes->failing = false;
-}
-
 void brakes_note_result(struct brakes *brakes) {
     brakes->crashes = 0;
 }
@@ -35,6 +31,16 @@ void brakes_note_result(struct brakes *brakes) {
 static void not_before(struct brakes *brakes, int64_t at_ms) {
     if (at_ms > brakes->next_start_ms) {
         brakes->next_start_ms = at_ms;
+    }
+}
+
+/* In a pool that had deaths of its own, one that is ready has to last for a moment before there are more: else those that die
+ * behind READY would be started by as many as the pool has workers. */
+void brakes_note_ready(struct brakes *brakes, int64_t now_ms) {
+    const struct brakes_tally *own = &brakes->own;
+    brakes->failing = false;
+    if (own->count > 0 && now_ms - own->at_ms[own->count - 1] < BRAKES_WINDOW_MS) {
+        not_before(brakes, now_ms + brakes->short_life_pause_ms);
     }
 }
 

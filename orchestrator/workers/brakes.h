@@ -50,7 +50,7 @@ struct brakes {
 };
 
 void brakes_init(struct brakes *brakes, const struct backoff *policy, int64_t short_life_pause_ms);
-void brakes_note_ready(struct brakes *brakes);
+void brakes_note_ready(struct brakes *brakes, int64_t now_ms);
 void brakes_note_result(struct brakes *brakes);
 void brakes_note_death(struct brakes *brakes, enum brakes_cause cause, int64_t started_ms,
                        int64_t now_ms, const struct random_ops *random);

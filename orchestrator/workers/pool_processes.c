@@ -30,7 +30,7 @@ static void note_trouble(struct pool *pool, const char *why) {
 
 static void on_ready(void *context, struct worker *worker) {
     struct pool *pool = context;
-    brakes_note_ready(&pool->brakes);
+    brakes_note_ready(&pool->brakes, clock_now_ms(pool->setup->clock));
     note_trouble(pool, NULL);
     pool_give_waiting(pool, worker);
     batches_dispatch(pool);

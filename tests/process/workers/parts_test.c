@@ -54,7 +54,7 @@ Test(brakes, a_short_life_does_not_forget) {
     int64_t now_ms = 0;
     int deaths = 0;
     while (!brakes.parked && deaths < 20) {
-        brakes_note_ready(&brakes);
+        brakes_note_ready(&brakes, now_ms);
         now_ms += 10000;
         die(BRAKES_OWN, now_ms - 9000, now_ms);
         deaths++;
@@ -106,8 +106,20 @@ Test(brakes, failing_until_one_is_ready) {
     reset_brakes();
     die(BRAKES_OWN, 0, 10);
     cr_assert(brakes.failing);
-    brakes_note_ready(&brakes);
+    brakes_note_ready(&brakes, 20);
     cr_assert_not(brakes.failing);
+}
+
+/* In a pool that is well, workers come one after the other without a pause. */
+Test(brakes, after_a_death_of_its_own_the_next_start_waits_for_the_one_before) {
+    reset_brakes();
+    brakes_note_ready(&brakes, 10);
+    cr_assert_leq(brakes.next_start_ms, 10);
+    die(BRAKES_OWN, 0, 100);
+    brakes_note_ready(&brakes, 90000);
+    cr_assert_eq(brakes.next_start_ms, 91000);
+    brakes_note_ready(&brakes, 100 + BRAKES_WINDOW_MS);
+    cr_assert_eq(brakes.next_start_ms, 91000);
 }
 
 /* ---- depth ---------------------------------------------------------------------------------- */

@@ -4,7 +4,9 @@
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "rig.h"
 
@@ -113,6 +115,68 @@ Test(real, a_failing_init_parks_the_pool) {
 
 Test(real, a_handler_that_does_not_exist_parks_the_pool) {
     expect_parked("no_such_handler", "no_such_handler");
+}
+
+/* What keeps dying is parked, whatever it is made of: after three answers that it cannot work, or eleven deaths. */
+struct sick_case {
+    const char *what;
+    enum pool_engine engine;
+    const char *handler_name;
+    const char *arguments[4];
+    int starts;
+    const char *reason_part;
+};
+
+#define READY "read hello; echo '{\"type\":\"ready\"}'; "
+
+static struct sick_case sick_cases[] = {
+    {"a handler whose init exits", POOL_HANDLER, "init_exit", {NULL}, 3, "init called exit(0)"},
+    {"a handler whose init hangs", POOL_HANDLER, "init_hang", {NULL}, 11, "init hangs"},
+    {"a command with a placeholder that is none", POOL_COMMAND, "", {"echo", "{nonesuch}"}, 3, "nonesuch"},
+    {"a worker that exits at once", POOL_PROGRAM, "", {"sh", "-c", "exit 7"}, 3, "exited with status 7"},
+    {"a worker that is killed at its start", POOL_PROGRAM, "", {"sh", "-c", "kill -9 $$"}, 3, "SIGKILL"},
+    {"a worker that is not there", POOL_PROGRAM, "", {"no-such-program"}, 3, "no-such-program"},
+    {"a worker that refuses",
+     POOL_PROGRAM,
+     "",
+     {"sh", "-c", "read hello; echo '{\"type\":\"refused\",\"message\":\"no model\"}'"},
+     3,
+     "no model"},
+    {"a worker that says nothing", POOL_PROGRAM, "", {"sh", "-c", "sleep 1000"}, 11, "silence at start"},
+    {"a worker that says nonsense", POOL_PROGRAM, "", {"sh", "-c", "echo hello; sleep 1000"}, 3, "hello"},
+    {"a worker that dies when it is ready", POOL_PROGRAM, "", {"sh", "-c", READY "exit 7"}, 11, "status 7"},
+};
+
+ParameterizedTestParameters(real, what_keeps_dying_is_parked) {
+    return cr_make_param_array(struct sick_case, sick_cases, sizeof sick_cases / sizeof sick_cases[0]);
+}
+
+ParameterizedTest(struct sick_case *wanted, real, what_keeps_dying_is_parked, .timeout = 60) {
+    char folder[] = "/tmp/pgstage-sick-XXXXXX", work[64];
+    cr_assert_not_null(mkdtemp(folder));
+    snprintf(work, sizeof work, "%s/work", folder);
+    struct rig *rig = real_rig(wanted->handler_name);
+    rig->options.work_root = work;
+    bool silent = strcmp(wanted->reason_part, "init hangs") == 0 || strcmp(wanted->reason_part, "silence at start") == 0;
+    rig->options.start_timeout_ms = silent ? 300 : 0;
+    rig->options.short_life_pause_ms = 200;
+    rig->spec.engine = wanted->engine;
+    rig->spec.folder = folder;
+    rig->spec.workers = 5; /* many workers do not multiply it */
+    if (wanted->engine != POOL_HANDLER) {
+        rig->spec.handler_file = "";
+        rig->spec.arguments = wanted->arguments;
+    }
+    rig_open(rig);
+    rig_wait(rig, is_parked);
+    const char *reason = NULL;
+    rig->ops.state(rig->pool, &reason);
+    cr_expect_not_null(strstr(reason, wanted->reason_part), "%s: %s", wanted->what, reason);
+    int starts = rig_count_in_log(rig, "worker.start");
+    cr_expect(starts >= wanted->starts && starts <= 12, "%s: %d starts", wanted->what, starts);
+    cr_expect_eq(rig_count_in_log(rig, "pool.parked"), 1);
+    rig_finish(rig);
+    cr_expect_eq(rmdir(folder), 0, "%s: its folder is not empty", wanted->what);
 }
 
 Test(real, tell_cancels_a_handler_that_asks) {
