@@ -112,6 +112,88 @@ Test(isolation, c53_a_pool_that_cannot_start_is_parked_and_the_rest_runs_on) {
     cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.task where attempt <> 0 or status <> 'ready'"), 0);
 }
 
+/* Runs `status` until it shows the text. */
+static void await_status(const char *wanted) {
+    int64_t deadline_ms = rig_now_ms() + RIG_DEADLINE_MS;
+    char *shown = NULL;
+    while (rig_run(&rig, &shown, "status") != 0 || strstr(shown, wanted) == NULL) {
+        cr_assert_lt(rig_now_ms(), deadline_ms, "'%s' did not come: %s", wanted, shown);
+        free(shown);
+        rig_pause();
+    }
+    free(shown);
+}
+
+static int count_starts(const char *stage) {
+    char text[128], *log = rig_log(&rig, 0);
+    int starts = 0;
+    snprintf(text, sizeof text, "worker.start pipeline=p stage=%s ", stage);
+    for (const char *at = log; (at = strstr(at, text)) != NULL; at++) {
+        starts++;
+    }
+    free(log);
+    return starts;
+}
+
+static void expect_parked(const char *stage, const char *reason) {
+    char wanted[128], *shown = NULL;
+    snprintf(wanted, sizeof wanted, "\nwarning: p/%s: parked: ", stage);
+    await_status(wanted);
+    cr_assert_eq(rig_run(&rig, &shown, "status"), 0);
+    const char *line = strstr(shown, wanted);
+    cr_assert_not_null(line, "%s", shown);
+    cr_expect(memmem(line + 1, strcspn(line + 1, "\n"), reason, strlen(reason)) != NULL, "%s: %s", stage, shown);
+    free(shown);
+    int starts = count_starts(stage);
+    cr_expect(starts >= 1 && starts <= 12, "%s: %d starts", stage, starts);
+}
+
+/* Each pool by itself: a handler, a command and workers that cannot work are parked, and `status` says why; what is before and
+ * behind them runs on. */
+Test(isolation, c53_pools_of_every_kind_are_parked_and_status_says_why) {
+    rig_write(&rig, "p.yaml",
+              "pipeline: p\nstages:\n  - {name: steer, handler: '%H:steer'}\n"
+              "  - {name: library, handler: '%H:init_fail', workers: 3}\n"
+              "  - {name: placeholder, command: [echo, '{nonesuch}']}\n"
+              "  - {name: crasher, worker: [sh, -c, 'exit 7'], workers: 3}\n"
+              "  - {name: refuser, worker: [sh, refuse.sh]}\n  - {name: last, command: [cat]}\n");
+    rig_write(&rig, "refuse.sh", "read hello; echo '{\"type\":\"refused\",\"message\":\"no model\"}'\n");
+    cr_assert_eq(rig_run(&rig, NULL, "apply p.yaml"), 0);
+    rig_start(&rig, 0, "--lease 5s");
+    expect_parked("library", "the model file x.bin is missing");
+    expect_parked("placeholder", "nonesuch");
+    expect_parked("crasher", "exited with status 7");
+    expect_parked("refuser", "no model");
+    rig_submit(&rig, "round", 10, "{\"steer\": [\"last\"]}");
+    rig_submit(&rig, "stuck", 10, "{}");
+    rig_await(&rig, "select count(*) from pgstage.task where status = 'done' and key like 'round%'", 10);
+    rig_await(&rig, "select count(*) from pgstage.task t join pgstage.stage s on s.id = t.stage where t.status = 'ready' and "
+                    "s.name = 'library' and t.key like 'stuck%'", 10);
+    kill(rig.nodes[0], SIGTERM);
+    cr_expect_eq(rig_wait(&rig, 0), 0);
+    cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.task where attempt + crashes + rescues > 0"), 0);
+}
+
+/* Every run of such a document ends its worker: that is for the document to pay, and the pool is there for the next one. */
+Test(isolation, c53_a_worker_that_dies_under_its_tasks_is_not_parked) {
+    rig_write(&rig, "p.yaml",
+              "pipeline: p\nstages:\n  - {name: dies, worker: [sh, dies.sh], workers: 2}\n  - {name: last, command: [cat]}\n");
+    rig_write(&rig, "dies.sh",
+              "read hello; echo '{\"type\":\"ready\"}'\nread task; case $task in *bad*) kill -SEGV $$;; esac\n"
+              "id=${task#*\\\"id\\\":\\\"}; id=${id%%\\\"*}; echo '{\"type\":\"result\",\"id\":\"'$id'\"}'; read stop\n");
+    cr_assert_eq(rig_run(&rig, NULL, "apply p.yaml"), 0);
+    rig_submit(&rig, "bad", 2, "{}");
+    rig_submit(&rig, "good", 2, "{}");
+    rig_start(&rig, 0, "--until-idle --lease 5s");
+    cr_expect_eq(rig_wait(&rig, 0), 1);
+    cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.task where status = 'done' and key like 'good%'"), 2);
+    cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.task where status = 'failed' and key like 'bad%'"), 2);
+    cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.failure where kind = 'quarantine'"), 2);
+    char *log = rig_log(&rig, 0);
+    cr_expect_null(strstr(log, "pool.parked"), "%s", log);
+    free(log);
+}
+
 Test(isolation, c53_until_idle_ends_and_says_which_pool_is_parked) {
     rig_write(&rig, "p.yaml",
               "pipeline: p\nstages:\n  - name: work\n    handler: '%H:echo'\n  - name: broken\n"
