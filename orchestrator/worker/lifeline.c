@@ -97,6 +97,11 @@ void lifeline_reap_strays(void) {
     }
 }
 
+void lifeline_end_children(void) {
+    kept.count = 0;
+    lifeline_reap_strays();
+}
+
 /* ---- its own end ---- */
 
 _Noreturn void lifeline_end(void) {

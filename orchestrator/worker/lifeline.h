@@ -28,6 +28,8 @@ void lifeline_keep_children(void);
 /* After a run: kills and reaps every other child, those that left the group included. Costs a system call when there are
  * no children. */
 void lifeline_reap_strays(void);
+/* Before this process ends in order: kills and reaps those that were kept, too. */
+void lifeline_end_children(void);
 
 /* Units: ms of CLOCK_BOOTTIME; INT64_MAX: no end. */
 void lifeline_set_lease_end(int64_t lease_end_ms);

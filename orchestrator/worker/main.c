@@ -79,10 +79,12 @@ int main(int argc, char **argv) {
     close_range(FIRST_FOREIGN_FD, ~0u, 0);
     setvbuf(stdout, NULL, _IOLBF, 0);
     struct error err = ERROR_NONE;
-    if (start(&err) != STATUS_OK) {
+    enum status started = start(&err);
+    if (started == STATUS_OK) {
+        runner_run();
+    } else {
         runner_send_refused(err.text);
-        return EXIT_REFUSED;
     }
-    runner_run();
-    return 0;
+    lifeline_end_children();
+    return started == STATUS_OK ? 0 : EXIT_REFUSED;
 }

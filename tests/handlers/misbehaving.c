@@ -90,6 +90,26 @@ static pgstage_result chatter(pgstage_task *task, void *state) {
 }
 PGSTAGE_HANDLER(chatter, .run = chatter);
 
+/* A helper that init starts, and that is there for all runs: each says its number. */
+static pgstage_result start_helper(pgstage_worker *worker, void **state) {
+    (void)worker;
+    static pid_t helper;
+    helper = fork();
+    if (helper == 0) {
+        signal(SIGTERM, SIG_IGN);
+        wait_for_ever();
+    }
+    *state = &helper;
+    return PGSTAGE_OK;
+}
+
+static pgstage_result name_helper(pgstage_task *task, void *state) {
+    const pid_t *helper = state;
+    pgstage_log(task, "child %ld", (long)*helper);
+    return kill(*helper, 0) == 0 ? PGSTAGE_OK : pgstage_fail(task, "it is not there");
+}
+PGSTAGE_HANDLER(helper, .run = name_helper, .init = start_helper);
+
 static void write_noise(int fd) {
     static const char noise[] = "noise \xFF\xFE\0 \xE2\x82 \x1B[31m\n";
     size_t left = NOISE_BYTES;

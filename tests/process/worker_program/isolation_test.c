@@ -315,3 +315,13 @@ Test(worker_isolation, a_crash_at_the_limit_of_memory_leaves_a_mark) {
     crash_with("{\"mb\": 100000}", 400 << 20, true);
 }
 #endif
+
+Test(worker_isolation, what_init_started_ends_with_the_worker_in_order) {
+    rig_open(&rig, "helper");
+    rig_run(&rig, 1, NULL);
+    struct watched helper = rig_want_child(&rig);
+    rig_want_output(&rig, 1, NULL);
+    rig_stop(&rig);
+    rig_want_exit(&rig, 0);
+    cr_assert(ended_within(helper, 0));
+}
