@@ -17,16 +17,19 @@ static bool is_program(const char *path) {
     return is_file(path) && access(path, X_OK) == 0;
 }
 
-char *child_find_file(const char *name, const char *folder) {
+enum status child_find_file(const char *name, const char *folder, char **path, struct error *err) {
+    *path = NULL;
     if (folder == NULL || name[0] == '\0' || name[0] == '/' || name[0] == '-') {
-        return NULL;
+        return STATUS_OK;
     }
-    char *path = mem_format("%s/%s", folder, name);
-    if (is_file(path)) {
-        return path;
+    *path = mem_format("%s/%s", folder, name);
+    bool is_there = is_file(*path);
+    if (is_there && trusted_file_check(*path, folder, err) == STATUS_OK) {
+        return STATUS_OK;
     }
-    free(path);
-    return NULL;
+    free(*path);
+    *path = NULL;
+    return is_there ? err->code : STATUS_OK;
 }
 
 static char *find_in_path(const char *name) {
@@ -48,30 +51,36 @@ static char *find_in_path(const char *name) {
     }
 }
 
+static enum status no_program(const char *name, const char *folder, struct error *err) {
+    bool has_slash = strchr(name, '/') != NULL;
+    if (name[0] == '/' || (has_slash && folder == NULL)) {
+        return error_set(err, STATUS_NOT_FOUND, "there is no program %s", name);
+    }
+    return error_set(err, STATUS_NOT_FOUND, "there is no program '%s' in the pipeline's folder %s%s", name,
+                     folder == NULL ? "(none)" : folder, has_slash ? "" : ", nor in PATH");
+}
+
+/* What PATH finds is the system's business. A file in the folder that is no program does not hide one. */
 enum status child_find_program(const char *name, const char *folder, char **path, struct error *err) {
     bool has_slash = strchr(name, '/') != NULL;
-    *path = name[0] == '/' ? mem_copy_string(name) : child_find_file(name, folder);
-    if (*path != NULL && is_program(*path)) {
-        enum status status = trusted_file_check(*path, NULL, err);
-        if (status != STATUS_OK) {
+    if (name[0] == '/') {
+        *path = is_file(name) ? mem_copy_string(name) : NULL;
+        if (*path != NULL && trusted_file_check(*path, NULL, err) != STATUS_OK) {
             free(*path);
-            *path = NULL;
+            return err->code;
         }
-        return status;
+    } else if (child_find_file(name, folder, path, err) != STATUS_OK) {
+        return err->code;
     }
-    if (*path != NULL && is_file(*path) && has_slash) {
+    if (*path != NULL && is_program(*path)) {
+        return STATUS_OK;
+    }
+    if (*path != NULL && has_slash) {
         error_set(err, STATUS_NOT_FOUND, "the program %s is not executable (chmod +x makes it so)", *path);
         free(*path);
         return err->code;
     }
     free(*path);
     *path = has_slash ? NULL : find_in_path(name);
-    if (*path != NULL) {
-        return STATUS_OK;
-    }
-    if (name[0] == '/' || (has_slash && folder == NULL)) {
-        return error_set(err, STATUS_NOT_FOUND, "there is no program %s", name);
-    }
-    return error_set(err, STATUS_NOT_FOUND, "there is no program '%s' in the pipeline's folder %s%s", name,
-                     folder == NULL ? "(none)" : folder, has_slash ? "" : ", nor in PATH");
+    return *path != NULL ? STATUS_OK : no_program(name, folder, err);
 }

@@ -234,14 +234,18 @@ static enum status parse_argument(const struct wire_hello *hello, struct command
     return STATUS_OK;
 }
 
-static void name_file(const struct wire_hello *hello, struct command_argument *argument, const char *text) {
-    char *path = child_find_file(text, hello->folder.data);
-    if (path != NULL && strpbrk(text, "{}") == NULL) {
+/* An entry that has braces is none of them. */
+static enum status name_file(const struct wire_hello *hello, struct command_argument *argument, const char *text,
+                             struct error *err) {
+    char *path = NULL;
+    if (strpbrk(text, "{}") == NULL && child_find_file(text, hello->folder.data, &path, err) != STATUS_OK) {
+        return err->code;
+    }
+    if (path != NULL) {
         free(argument->pieces[0].text);
         argument->pieces[0].text = path;
-    } else {
-        free(path);
     }
+    return STATUS_OK;
 }
 
 static enum status check_program(const struct command_argument *program, struct error *err) {
@@ -371,8 +375,8 @@ enum status command_arguments_parse(const struct wire_hello *hello, struct comma
         if (parse_argument(hello, argument, text, err) != STATUS_OK) {
             return error_wrap(err, "argument %zu of the command, '%.200s'", i, text);
         }
-        if (i > 0) {
-            name_file(hello, argument, text);
+        if (i > 0 && name_file(hello, argument, text, err) != STATUS_OK) {
+            return err->code;
         }
         for (size_t p = 0; p < argument->count; p++) {
             parsed->has_task_file = parsed->has_task_file || argument->pieces[p].source == TASK;

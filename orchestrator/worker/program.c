@@ -110,8 +110,12 @@ static enum status start_process(const struct wire_hello *hello, struct error *e
         return err->code;
     }
     char **arguments = mem_alloc((hello->argument_count + 1) * sizeof *arguments);
+    enum status status = STATUS_OK;
     for (uint32_t i = 0; i < hello->argument_count; i++) {
-        char *file = i == 0 ? NULL : child_find_file(hello->arguments[i].data, hello->folder.data);
+        char *file = NULL;
+        if (i > 0 && status == STATUS_OK) {
+            status = child_find_file(hello->arguments[i].data, hello->folder.data, &file, err);
+        }
         arguments[i] = file != NULL ? file : mem_copy_string(hello->arguments[i].data);
     }
     setenv("PGSTAGE_PIPELINE", hello->pipeline.data, 1);
@@ -119,7 +123,9 @@ static enum status start_process(const struct wire_hello *hello, struct error *e
     child_set_limits(hello);
     out_of_memory_watch();
     struct child_setup setup = {.program = path, .arguments = arguments, .environment = environ};
-    enum status status = program_start(&engine.program, &setup, err);
+    if (status == STATUS_OK) {
+        status = program_start(&engine.program, &setup, err);
+    }
     for (uint32_t i = 0; i < hello->argument_count; i++) {
         free(arguments[i]);
     }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static struct command_rig c;
@@ -209,6 +210,23 @@ Test(worker_command_arguments, what_can_never_be_is_refused_at_the_start) {
     want_refused((const char *const[]){"cat", "{payload.a}", NULL}, 5,
                  "argument 1 of the command, '{payload.a}': {payload.a} is of one task, but a stage with batch: runs many at "
                  "once: read it from standard input");
+}
+
+static void want_untrusted(const char *const *arguments, const char *name) {
+    command_prepare(&c, arguments);
+    command_write(&c, name, "#!/bin/sh\n", true);
+    char path[200], text[600];
+    snprintf(path, sizeof path, "%s/%s", c.folder, name);
+    cr_assert_eq(chmod(path, 0757), 0);
+    command_start(&c);
+    snprintf(text, sizeof text, "%s is not loaded: everybody may write to it (chmod o-w %s)", path, path);
+    rig_want_refused(&c.rig, text);
+    command_finish(&c);
+}
+
+Test(worker_command_arguments, what_everybody_could_have_changed_is_not_run) {
+    want_untrusted((const char *const[]){"run.sh", NULL}, "run.sh");
+    want_untrusted((const char *const[]){"sh", "run.sh", NULL}, "run.sh");
 }
 
 Test(worker_command_arguments, a_command_needs_a_work_folder) {

@@ -398,6 +398,16 @@ Test(worker_command, what_it_left_behind_is_killed_and_not_waited_for) {
     fclose(file);
 }
 
+Test(worker_command, what_it_left_behind_is_not_read_for_ever) {
+    command_open_script(&c, "for i in 1 2 3 4 5 6 7 8; do cat /dev/zero & done; exit 3");
+    command_run(&c, 1, NULL);
+    struct wire_result result;
+    rig_want_result(&c.rig, 1, &result);
+    cr_assert_eq(result.outcome, WIRE_RETRY);
+    wire_result_finish(&result);
+    command_stop(&c);
+}
+
 Test(worker_command, term_reaches_it_through_the_group) {
     command_open_script(&c, "trap 'echo told >&2; exit 3' TERM; echo pid $$. >&2; while :; do sleep 0.01; done");
     command_run(&c, 1, NULL);
