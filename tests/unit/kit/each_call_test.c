@@ -162,6 +162,14 @@ Test(kit_leaks, what_a_check_keeps_is_its_own_affair, .fini = finish, .timeout =
     free(kept);
 }
 
+static void give_something_back(pgstage_test *of, unsigned event, int call, void *context) {
+    (void)of;
+    (void)event;
+    void **hoard = context;
+    free(hoard[call]);
+    hoard[call] = NULL;
+}
+
 /* The leak checker shall not blame this program for what is lost on purpose. */
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/lsan_interface.h>
@@ -192,5 +200,19 @@ Test(kit_leaks, what_is_lost_is_found_and_where, .fini = finish, .timeout = 60) 
         const char *problem = pgstage_test_problem(test);
         cr_assert_eq(strncmp(problem, "the handler leaks ", 18), 0, "%s", problem);
         cr_assert_not_null(strstr(problem, cases[i].after), "%s", problem);
+    }
+}
+
+Test(kit_leaks, what_a_check_gives_back_hides_nothing, .fini = finish, .timeout = 60) {
+    void *hoard[10];
+    for (size_t i = 0; i < sizeof hoard / sizeof hoard[0]; i++) {
+        hoard[i] = malloc(1000);
+    }
+    LOSE_ON_PURPOSE();
+    open_test(&pgstage_handler_leaky, "\"malloc\"");
+    int checked = pgstage_test_each_call(test, PGSTAGE_TEST_CANCEL, give_something_back, hoard);
+    cr_assert_eq(checked, PGSTAGE_TEST_LEAK);
+    for (size_t i = 0; i < sizeof hoard / sizeof hoard[0]; i++) {
+        free(hoard[i]);
     }
 }
