@@ -11,6 +11,7 @@ enum {
     PARSED_MAX_BYTES = 64 * 1024, /* a worker's word about its size counts for nothing */
     KEY_MAX_BYTES = 64,
     RAW_MAX_BYTES = 1000,
+    REAL_DIGITS = 15, /* 0.4 is to be 0.4 */
 };
 
 static void put_key(struct buf *out, const char *key) {
@@ -35,7 +36,7 @@ static void put_value(struct buf *out, const json_t *value) {
         buf_append_string(out, log_text(json_string_value(value)));
         return;
     }
-    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(REAL_DIGITS));
     bool is_plain = !json_is_object(value) && !json_is_array(value);
     buf_append_string(out, text != NULL && is_plain ? text : log_text(text));
     free(text);

@@ -226,7 +226,7 @@ Test(ends, progress_and_log_lines_are_passed_on) {
                                        "text=\"a line of the handler's\""),
                  1);
     cr_assert_eq(rig_count_in_log(rig, " run=1 text=\"with fields\" page=3 why=\"a \\\"b\\\"\\nlevel=x\" "
-                                       "a___=true _run=null l=\"[1]\""),
+                                       "a___=true _run=null l=\"[1]\" f=0.4"),
                  1);
     cr_assert_eq(rig_count_in_log(rig, " text=\"strange\" fields=\"{\\\"a\\\": 1e999}\\n\""), 1);
     rig_finish(rig);

@@ -450,7 +450,7 @@ static void run_progress(const struct wire_run *run, long argument) {
     const struct wire_log note = {
         .run = run->run,
         .text = text("with fields"),
-        .fields = text("{\"page\": 3, \"why\": \"a \\\"b\\\"\\nlevel=x\", \"a =\\n\": true, \"run\": null, \"l\": [1]}")};
+        .fields = text("{\"page\": 3, \"why\": \"a \\\"b\\\"\\nlevel=x\", \"a =\\n\": true, \"run\": null, \"l\": [1], \"f\": 0.4}")};
     const struct wire_log strange = {.run = run->run, .text = text("strange"), .fields = text("{\"a\": 1e999}\n")};
     check(wire_put_log(out, &line, NULL));
     check(wire_put_log(out, &note, NULL));
