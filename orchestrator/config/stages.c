@@ -2,6 +2,7 @@
  * what hangs on two keys at once is looked at here. */
 #include <string.h>
 
+#include "base/placeholder.h"
 #include "config/loader.h"
 
 static const struct {
@@ -55,6 +56,28 @@ static void check_kind(struct loader *loader, const struct tree_node *node,
     }
 }
 
+/* The worker reads them in the same way. */
+static void check_arguments(struct loader *loader, const struct tree_node *node,
+                            const struct stage_def *stage) {
+    const struct tree_node *list = tree_get(node, "command");
+    size_t count = 0, fault;
+    while (stage->arguments != NULL && stage->arguments[count] != NULL) {
+        count++;
+    }
+    if (list == NULL || list->kind != TREE_LIST || count == 0 || count != (size_t)list->count) {
+        return; /* it was reported, or there is none */
+    }
+    struct error err = ERROR_NONE;
+    if (placeholders_check(stage->arguments, count, stage->batch_size > 0, &fault, &err) !=
+        STATUS_OK) {
+        const struct tree_node *argument = list->first;
+        for (; fault > 0; fault--) {
+            argument = argument->next;
+        }
+        mistake_add(loader->mistakes, argument->at, NULL, "'command': %s", err.text);
+    }
+}
+
 static const char *title(struct loader *loader, const struct tree_node *node, int number) {
     const struct tree_node *name = tree_get(node, "name");
     if (name != NULL && name->kind == TREE_TEXT && name->length > 0) {
@@ -71,6 +94,7 @@ static void read_stage(struct loader *loader, const struct tree_node *node, int 
     stage->column = node->at.column;
     walk_mapping(loader, LEVEL_STAGE, node, stage, title(loader, node, number));
     check_kind(loader, node, stage);
+    check_arguments(loader, node, stage);
 }
 
 /* At most CONFIG_STAGES_MAX names, so each is compared with each. */

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/placeholder.h"
 #include "base/require.h"
 #include "worker/child.h"
 #include "worker/json_text.h"
@@ -13,26 +14,8 @@
 
 enum { TEXT_MAX_BYTES = 16 * 1024 * 1024 }; /* the kernel takes 128 kB for one argument */
 
-enum source { LITERAL, KEY, VERSION, ATTEMPT, TASK, PAYLOAD, INPUT, INPUTS, PIPELINE, STAGE, FOLDER, WORK, WITH };
-
-static const struct {
-    const char *name;
-    bool is_constant;    /* the same for every task */
-    bool has_path;       /* {name.a.b} */
-    bool is_of_one_task; /* a batch has many of them */
-} sources[] = {
-    [LITERAL] = {"", true, false, false},      [KEY] = {"key", false, false, true},
-    [VERSION] = {"version", false, false, true}, [ATTEMPT] = {"attempt", false, false, true},
-    [TASK] = {"task", false, false, false},    [PAYLOAD] = {"payload", false, true, true},
-    [INPUT] = {"input", false, true, true},    [INPUTS] = {"inputs", false, true, true},
-    [PIPELINE] = {"pipeline", true, false, false}, [STAGE] = {"stage", true, false, false},
-    [FOLDER] = {"folder", true, false, false}, [WORK] = {"work", true, false, false},
-    [WITH] = {"with", true, true, false},
-};
-enum { SOURCE_COUNT = sizeof sources / sizeof sources[0] };
-
 struct piece {
-    enum source source;
+    enum placeholder source;
     char *text; /* LITERAL: itself; else the path, "" for the whole */
 };
 
@@ -89,7 +72,7 @@ static enum status append_json(struct buf *out, const struct piece *piece, struc
     }
     struct json_span whole = {0};
     size_t fault;
-    const char *name = sources[piece->source].name, *dot = piece->text[0] != '\0' ? "." : "";
+    const char *name = placeholder_name(piece->source), *dot = piece->text[0] != '\0' ? "." : "";
     if (!json_text_check(text.data, text.length, &whole, &fault)) {
         return error_set(err, STATUS_INVALID, "{%s} is not JSON", name);
     }
@@ -118,29 +101,29 @@ static enum status append_key(struct buf *out, struct wire_bytes key, struct err
 static enum status append_piece(struct buf *out, const struct piece *piece, const struct wire_run *run,
                                 const char *task_file, struct error *err) {
     switch (piece->source) {
-    case KEY:
+    case PLACEHOLDER_KEY:
         return append_key(out, run->key, err);
-    case VERSION:
+    case PLACEHOLDER_VERSION:
         buf_append_format(out, "%" PRId64, run->version);
         return STATUS_OK;
-    case ATTEMPT:
+    case PLACEHOLDER_ATTEMPT:
         buf_append_format(out, "%d", (int)run->attempt);
         return STATUS_OK;
-    case TASK:
+    case PLACEHOLDER_TASK:
         buf_append_string(out, task_file);
         return STATUS_OK;
-    case PAYLOAD:
+    case PLACEHOLDER_PAYLOAD:
         return append_json(out, piece, run->payload, err);
-    case INPUT:
+    case PLACEHOLDER_INPUT:
         return append_json(out, piece, run->input, err);
-    case INPUTS:
+    case PLACEHOLDER_INPUTS:
         return append_json(out, piece, run->inputs, err);
-    case LITERAL:
-    case PIPELINE:
-    case STAGE:
-    case FOLDER:
-    case WORK:
-    case WITH:
+    case PLACEHOLDER_LITERAL:
+    case PLACEHOLDER_PIPELINE:
+    case PLACEHOLDER_STAGE:
+    case PLACEHOLDER_FOLDER:
+    case PLACEHOLDER_WORK:
+    case PLACEHOLDER_WITH:
         break; /* constants were replaced when they were read */
     }
     buf_append_string(out, piece->text);
@@ -151,85 +134,41 @@ static enum status append_piece(struct buf *out, const struct piece *piece, cons
 
 static enum status append_constant(struct buf *out, const struct piece *piece, const struct wire_hello *hello,
                                    struct error *err) {
-    if (piece->source == WITH) {
+    if (piece->source == PLACEHOLDER_WITH) {
         return append_json(out, piece, hello->config, err);
     }
-    const char *value = piece->source == PIPELINE ? hello->pipeline.data
-                        : piece->source == STAGE  ? hello->stage.data
-                        : piece->source == FOLDER ? hello->folder.data
+    const char *value = piece->source == PLACEHOLDER_PIPELINE ? hello->pipeline.data
+                        : piece->source == PLACEHOLDER_STAGE  ? hello->stage.data
+                        : piece->source == PLACEHOLDER_FOLDER ? hello->folder.data
                                                   : work_folder();
     if (value == NULL) {
-        return error_set(err, STATUS_INVALID, "{%s} has no value here", sources[piece->source].name);
+        return error_set(err, STATUS_INVALID, "{%s} has no value here", placeholder_name(piece->source));
     }
     buf_append_string(out, value);
     return STATUS_OK;
 }
 
-static struct piece *add_piece(struct command_argument *argument, enum source source, const char *text, size_t length) {
-    argument->pieces = mem_resize(argument->pieces, argument->count + 1, sizeof *argument->pieces);
-    struct piece *piece = &argument->pieces[argument->count++];
-    *piece = (struct piece){source, mem_copy_bytes(text, length)};
-    return piece;
-}
-
-/* What stands between the braces. */
-static enum status parse_placeholder(const struct wire_hello *hello, struct command_argument *argument, const char *text,
-                                     size_t length, struct error *err) {
-    const char *dot = memchr(text, '.', length);
-    size_t name_length = dot == NULL ? length : (size_t)(dot - text);
-    enum source source = LITERAL;
-    for (int i = LITERAL + 1; i < SOURCE_COUNT; i++) {
-        if (strlen(sources[i].name) == name_length && memcmp(sources[i].name, text, name_length) == 0) {
-            source = (enum source)i;
-        }
-    }
-    if (source == LITERAL || (dot != NULL && (!sources[source].has_path || name_length + 1 == length))) {
-        return error_set(err, STATUS_INVALID,
-                         "the placeholder {%.*s} is not known; there are key, version, attempt, pipeline, stage, folder, "
-                         "work, task, payload, input, inputs and with, the last four with .NAME; {{ and }} are braces",
-                         (int)length, text);
-    }
-    if (hello->batch_size > 0 && sources[source].is_of_one_task) {
-        return error_set(err, STATUS_INVALID,
-                         "{%.*s} is of one task, but a stage with batch: runs many at once: read it from standard input",
-                         (int)length, text);
-    }
-    struct piece *piece = add_piece(argument, source, dot == NULL ? "" : dot + 1, dot == NULL ? 0 : length - name_length - 1);
-    if (!sources[source].is_constant) {
-        return STATUS_OK;
-    }
-    struct buf value;
-    buf_init(&value, TEXT_MAX_BYTES);
-    enum status status = append_constant(&value, piece, hello, err);
-    free(piece->text);
-    *piece = (struct piece){LITERAL, buf_take(&value)};
-    buf_finish(&value);
-    return status;
-}
-
 static enum status parse_argument(const struct wire_hello *hello, struct command_argument *argument, const char *at,
                                   struct error *err) {
     while (*at != '\0') {
-        size_t plain = strcspn(at, "{}");
-        if (plain > 0) {
-            add_piece(argument, LITERAL, at, plain);
-            at += plain;
-            continue;
-        }
-        if (at[0] == at[1]) {
-            add_piece(argument, LITERAL, at, 1);
-            at += 2;
-            continue;
-        }
-        const char *end = strchr(at, '}');
-        if (at[0] == '}' || end == NULL) {
-            return error_set(err, STATUS_INVALID, "a single '%c': write %c%c for one that is no placeholder", at[0], at[0],
-                             at[0]);
-        }
-        if (parse_placeholder(hello, argument, at + 1, (size_t)(end - at - 1), err) != STATUS_OK) {
+        struct placeholder_piece read;
+        if (placeholder_next(&at, &read, err) != STATUS_OK) {
             return err->code;
         }
-        at = end + 1;
+        argument->pieces = mem_resize(argument->pieces, argument->count + 1, sizeof *argument->pieces);
+        struct piece *piece = &argument->pieces[argument->count++];
+        *piece = (struct piece){read.source, mem_copy_bytes(read.text, read.length)};
+        if (read.source != PLACEHOLDER_LITERAL && placeholder_is_constant(read.source)) {
+            struct buf value;
+            buf_init(&value, TEXT_MAX_BYTES);
+            enum status status = append_constant(&value, piece, hello, err);
+            free(piece->text);
+            *piece = (struct piece){PLACEHOLDER_LITERAL, buf_take(&value)};
+            buf_finish(&value);
+            if (status != STATUS_OK) {
+                return status;
+            }
+        }
     }
     return STATUS_OK;
 }
@@ -248,51 +187,18 @@ static enum status name_file(const struct wire_hello *hello, struct command_argu
     return STATUS_OK;
 }
 
-static enum status check_program(const struct command_argument *program, struct error *err) {
-    for (size_t i = 0; i < program->count; i++) {
-        if (program->pieces[i].source != LITERAL) {
-            return error_set(err, STATUS_INVALID, "{%s} in the name of the program: no document may say what is run",
-                             sources[program->pieces[i].source].name);
-        }
+static enum status check(const struct wire_hello *hello, struct error *err) {
+    const char **arguments = mem_alloc(hello->argument_count * sizeof *arguments);
+    for (size_t i = 0; i < hello->argument_count; i++) {
+        arguments[i] = hello->arguments[i].data;
     }
-    return program->count > 0 ? STATUS_OK : error_set(err, STATUS_INVALID, "the name of the program is empty");
-}
-
-static bool is_of_document(const struct command_argument *argument) {
-    for (size_t p = 0; p < argument->count; p++) {
-        enum source source = argument->pieces[p].source;
-        if (source == KEY || source == PAYLOAD || source == INPUT || source == INPUTS) {
-            return true;
-        }
+    size_t fault;
+    enum status status = placeholders_check(arguments, hello->argument_count, hello->batch_size > 0, &fault, err);
+    if (status != STATUS_OK) {
+        error_wrap(err, "argument %zu of the command, '%.200s'", fault, arguments[fault]);
     }
-    return false;
-}
-
-static bool is_shell(const char *program) {
-    static const char *const shells[] = {"sh", "bash", "dash", "zsh", "ksh"};
-    const char *slash = strrchr(program, '/'), *name = slash == NULL ? program : slash + 1;
-    for (size_t i = 0; i < sizeof shells / sizeof shells[0]; i++) {
-        if (strcmp(name, shells[i]) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* `sh -c "... {key} ..."` would have every document write a piece of the script. */
-static enum status check_scripts(const struct wire_hello *hello, const struct command_arguments *parsed,
-                                 struct error *err) {
-    for (size_t i = 2; i < parsed->count && is_shell(parsed->program); i++) {
-        const char *before = hello->arguments[i - 1].data;
-        bool is_script = before[0] == '-' && before[1] != '-' && before[strlen(before) - 1] == 'c';
-        if (is_script && is_of_document(&parsed->list[i])) {
-            return error_set(err, STATUS_INVALID,
-                             "argument %zu of the command: a document's text would be a part of a shell script; give it as an "
-                             "argument of its own: [sh, -c, 'echo \"$1\"', sh, \"{key}\"]",
-                             i);
-        }
-    }
-    return STATUS_OK;
+    free(arguments);
+    return status;
 }
 
 void command_arguments_finish(struct command_arguments *parsed) {
@@ -312,14 +218,14 @@ void command_arguments_finish(struct command_arguments *parsed) {
 /* A document's value must not become an option of the program. What the pipeline's author wrote in `with:` may. */
 static enum status check_option(const struct command_argument *argument, const char *text, bool after_dashes,
                                 struct error *err) {
-    if (text[0] != '-' || after_dashes || argument->count == 0 || argument->pieces[0].source == LITERAL) {
+    if (text[0] != '-' || after_dashes || argument->count == 0 || argument->pieces[0].source == PLACEHOLDER_LITERAL) {
         return STATUS_OK;
     }
     const struct piece *first = &argument->pieces[0];
     return error_set(err, STATUS_INVALID,
                      "the value for {%s%s%s} begins with '-' and would be taken for an option: '%.200s'; give the program "
                      "an argument '--' before it, or write --name={...}",
-                     sources[first->source].name, first->text[0] != '\0' ? "." : "", first->text, text);
+                     placeholder_name(first->source), first->text[0] != '\0' ? "." : "", first->text, text);
 }
 
 static enum status fill_argument(const struct command_argument *argument, const struct wire_run *run,
@@ -369,6 +275,10 @@ enum status command_arguments_parse(const struct wire_hello *hello, struct comma
                                     struct error *err) {
     *parsed = (struct command_arguments){.list = mem_alloc((hello->argument_count + 1) * sizeof *parsed->list),
                                          .count = hello->argument_count};
+    REQUIRE(parsed->count > 0); /* no HELLO is without */
+    if (check(hello, err) != STATUS_OK) {
+        return err->code;
+    }
     for (size_t i = 0; i < parsed->count; i++) {
         const char *text = hello->arguments[i].data;
         struct command_argument *argument = &parsed->list[i];
@@ -379,13 +289,8 @@ enum status command_arguments_parse(const struct wire_hello *hello, struct comma
             return err->code;
         }
         for (size_t p = 0; p < argument->count; p++) {
-            parsed->has_task_file = parsed->has_task_file || argument->pieces[p].source == TASK;
+            parsed->has_task_file = parsed->has_task_file || argument->pieces[p].source == PLACEHOLDER_TASK;
         }
     }
-    REQUIRE(parsed->count > 0); /* no HELLO is without */
-    if (check_program(&parsed->list[0], err) != STATUS_OK ||
-        fill_argument(&parsed->list[0], NULL, "", &parsed->program, err) != STATUS_OK) {
-        return err->code;
-    }
-    return check_scripts(hello, parsed, err);
+    return fill_argument(&parsed->list[0], NULL, "", &parsed->program, err);
 }

@@ -184,9 +184,9 @@ Test(worker_command_arguments, what_can_never_be_is_refused_at_the_start) {
     want_refused((const char *const[]){"bin/x", NULL}, 0, "there is no program 'bin/x' in the pipeline's folder FOLDER");
     want_refused((const char *const[]){"./plain", NULL}, 0,
                  "the program FOLDER/./plain is not executable (chmod +x makes it so)");
-    want_refused((const char *const[]){"", NULL}, 0, "the name of the program is empty");
+    want_refused((const char *const[]){"", NULL}, 0, "argument 0 of the command, '': the name of the program is empty");
     want_refused((const char *const[]){"{key}", NULL}, 0,
-                 "{key} in the name of the program: no document may say what is run");
+                 "argument 0 of the command, '{key}': {key} in the name of the program: no document may say what is run");
 #define KNOWN                                                                                                                 \
     "there are key, version, attempt, pipeline, stage, folder, work, task, payload, input, inputs and with, the last four " \
     "with .NAME; {{ and }} are braces"
