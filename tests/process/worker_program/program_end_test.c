@@ -79,6 +79,23 @@ Test(program_end, a_batch_that_it_dies_of_is_to_be_split) {
     rig_want_exit(&rig, 0);
 }
 
+Test(program_end, two_results_for_one_are_none_for_the_other) {
+    struct wire_hello hello = program_hello("ready()\n"
+                                            "first = hear()['tasks'][0]['id']\n"
+                                            "say('result', id=first)\n"
+                                            "say('result', id=first)\n"
+                                            "hear()\n");
+    hello.batch_size = 2;
+    rig_start(&rig);
+    rig_say_hello(&rig, &hello);
+    rig_want_ready(&rig);
+    program_run_batch(&rig, 1, 2);
+    static const char why[] = "the program sent a result for an id that is not open: {\"type\": \"result\", \"id\": \"2\"}";
+    program_want_end(&rig, 1, WIRE_SPLIT, NULL, why);
+    program_want_end(&rig, 2, WIRE_SPLIT, NULL, why);
+    rig_want_exit(&rig, 0);
+}
+
 Test(program_end, ok_for_a_batch_as_a_whole_is_a_breach) {
     struct wire_hello hello = program_hello("ready()\nsay('result', id=hear()['id'])\nhear()\n");
     hello.batch_size = 2;
@@ -112,7 +129,7 @@ Test(program_end, its_end_between_two_tasks_ends_the_worker) {
 }
 
 Test(program_end, a_second_result_ends_the_worker) {
-    program_open(&rig, "ready()\nid = hear()['id']\nsay('result', id=id)\nsay('result', id=id)\nhear()\n");
+    program_open(&rig, "ready()\nline = json.dumps({'type': 'result', 'id': hear()['id']})\nwrite(line + '\\n' + line)\nhear()\n");
     rig_run(&rig, 1, NULL);
     rig_want_output(&rig, 1, NULL);
     rig_want_exit(&rig, 0);
@@ -180,7 +197,7 @@ Test(program_end, what_it_started_ends_with_it) {
 
 /* A child that holds standard output, or writes there for ever, does not keep its end from being seen. */
 Test(program_end, is_seen_whatever_its_children_do) {
-    static const char *const children[] = {"signal.pause()", "os.write(1, b'\\n' * 1000)"};
+    static const char *const children[] = {"signal.pause()", "os.write(1, b'\\n' * 60000)"};
     for (size_t i = 0; i < sizeof children / sizeof children[0]; i++) {
         char *script = mem_format("ready()\n"
                                   "hear()\n"
