@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/argument_secrets.h"
 #include "cli/command.h"
 #include "cli/output.h"
 
@@ -66,5 +67,6 @@ static enum exit_status run(int argc, char **argv) {
 int main(int argc, char **argv) {
     /* Output into a pipe that closes (| head) ends the program quietly, as with any other tool. */
     signal(SIGPIPE, SIG_DFL);
+    argument_secrets_hide(argc, argv);
     return (int)output_finish(run(argc, argv)); /* whatever printed: output that is lost is no success */
 }

@@ -62,6 +62,13 @@ void rig_write(struct rig *rig, const char *name, const char *text) {
     fclose(file);
 }
 
+void rig_copy(struct rig *rig, const char *from, const char *name) {
+    char command[512];
+    /* All at once: a node may look at any time. */
+    snprintf(command, sizeof command, "cp %s %s/.copy && mv %s/.copy %s/%s", from, rig->folder, rig->folder, rig->folder, name);
+    cr_assert_eq(system(command), 0);
+}
+
 static void exec_pgstage(struct rig *rig, const char *arguments) {
     char command[4096];
     setenv("PGSTAGE_DATABASE_URL", rig->node_url, 1);

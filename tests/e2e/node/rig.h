@@ -24,6 +24,8 @@ void rig_finish(struct rig *rig); /* kills what still runs */
 
 /* Writes FOLDER/NAME; "%H" in the text becomes the path of the ordinary test handlers, "%L" of the ledger handlers. */
 void rig_write(struct rig *rig, const char *name, const char *text);
+/* A copy of a shared object in the folder: a link would lead out of it. */
+void rig_copy(struct rig *rig, const char *from, const char *name);
 /* pgstage ARGUMENTS... in the rig's folder; returns the exit status, the output is in *output (free it) when wanted. */
 int rig_run(struct rig *rig, char **output, const char *arguments, ...) __attribute__((format(printf, 3, 4)));
 /* Starts `pgstage run p.yaml OPTIONS` as node `index`, in a process group of its own. */

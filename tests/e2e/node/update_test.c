@@ -186,9 +186,7 @@ Test(update, c04_a_node_that_does_not_know_a_stage_leaves_its_tasks_alone) {
                        status);
     free(status);
     /* It is there now, and is found without anybody's doing. */
-    char path[128];
-    snprintf(path, sizeof path, "%s/ocr.so", rig.folder);
-    cr_assert_eq(symlink(LEDGER_HANDLERS, path), 0);
+    rig_copy(&rig, LEDGER_HANDLERS, "ocr.so");
     rig_await(&rig, "select count(*) from pgstage.task where status = 'done'", 20);
 }
 
