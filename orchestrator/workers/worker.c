@@ -159,7 +159,7 @@ static void time_out(struct worker *worker, int64_t timeout_ms) {
                  units_format_duration(timeout_ms, limit, sizeof limit));
     LIST_EACH(node, &worker->pipe) {
         struct run *run = LIST_ENTRY(node, struct run, link);
-        run->fate = run->fate == RUN_OPEN ? RUN_TIMED_OUT : run->fate;
+        run->fate = RUN_TIMED_OUT;
         if (run->batch == NULL) {
             break;
         }

@@ -107,7 +107,7 @@ Test(batch, a_late_one_is_not_kept_waiting) {
     rig_submit(&rig, "late", 1, "{}");
     rig_await(&rig, "select count(*) from pgstage.task where status = 'done'", 2);
     cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.task where end_time - begin_time between"
-                                  " interval '350 ms' and interval '3 s'"),
+                                  " interval '350 ms' and interval '5 s'"),
                  2);
     cr_expect_eq(rig_number(&rig, "select sum((value ->> 'of')::int) from pgstage.output"), 2);
     stop();

@@ -62,20 +62,20 @@ Test(batches, a_full_batch_does_not_wait) {
 }
 
 Test(batches, one_that_is_not_full_waits_and_no_longer) {
-    struct rig *rig = batch_rig("normal", 4, 150);
+    struct rig *rig = batch_rig("normal", 4, 400);
     open_up(rig);
     int64_t began_ms = clock_now_ms(&clock_boottime);
     rig_start(rig, "place");
     rig_linger(rig, 50);
     rig_start(rig, "place");
     rig_wait_ends(rig, 2);
-    cr_expect_geq(rig->ends[0].at_ms - began_ms, 150);
+    cr_expect_geq(rig->ends[0].at_ms - began_ms, 400);
     cr_expect_eq(calls(rig, 2), 1);
     /* What comes later waits anew, as long as it may itself. */
     began_ms = clock_now_ms(&clock_boottime);
     rig_start(rig, "place");
     rig_wait_ends(rig, 3);
-    cr_expect_geq(rig->ends[2].at_ms - began_ms, 150);
+    cr_expect_geq(rig->ends[2].at_ms - began_ms, 400);
     cr_expect_eq(calls(rig, 1), 1);
     rig_finish(rig);
 }
@@ -155,7 +155,7 @@ struct poison_case {
 
 static struct poison_case poison_cases[] = {
     {"poison:1", 37, POOL_FAIL, "error", "it tastes bad"},
-    {"poison:2", 63, POOL_TIMEOUT, "timeout", "no answer within 300ms"},
+    {"poison:2", 63, POOL_TIMEOUT, "timeout", "no answer within 600ms"},
     {"poison:3", 12, POOL_CRASH, "no_answer", "exited with status 0 before answering"},
     {"poison:4", 31, POOL_CRASH, "protocol", NULL},
     {"poison:111", 0, POOL_CRASH, "crash", "crashed: signal 11 (SIGSEGV)"},
@@ -173,7 +173,7 @@ ParameterizedTest(struct poison_case *wanted, batches, one_of_many, .timeout = 6
     struct rig *rig = batch_rig("normal", MANY, FOR_EVER_MS);
     rig->options.restart = (struct backoff){BACKOFF_CONSTANT, 300000, 300000, 0};
     rig->options.short_life_pause_ms = 300000;
-    rig->spec.timeout_ms = 300;
+    rig->spec.timeout_ms = wanted->end == POOL_TIMEOUT ? 600 : 0;
     open_up(rig);
     for (int i = 0; i < MANY; i++) {
         rig_start(rig, i == wanted->place ? wanted->key : "echo");
@@ -261,9 +261,9 @@ Test(batches, what_was_answered_is_over) {
 
 Test(batches, the_time_is_that_of_the_whole_batch) {
     struct rig *rig = batch_rig("normal", 4, FOR_EVER_MS);
-    rig->spec.timeout_ms = 400;
+    rig->spec.timeout_ms = 700;
     open_up(rig);
-    start_many(rig, "sleep:150", 4);
+    start_many(rig, "sleep:200", 4);
     rig_wait_ends(rig, 4);
     for (int i = 0; i < 4; i++) {
         cr_expect_eq(rig->ends[i].end, POOL_OK);
@@ -400,7 +400,8 @@ Test(batches, one_that_is_interrupted_while_its_batch_dies_is_not_run_again) {
     rig_start(rig, "poison:5");
     start_many(rig, "echo", 3);
     rig_wait_log(rig, "poisoned", 1);
-    rig_linger(rig, 150); /* TERM is sent */
+    rig_linger(rig, 150);
+    rig_linger(rig, 20); /* TERM is sent */
     rig->ops.interrupt(rig->pool, 1);
     rig->ops.tell(rig->pool, 2, false, true);
     rig_wait_ends(rig, 4);
@@ -433,6 +434,7 @@ Test(batches, interrupt_all_leaves_no_halves) {
     start_many(rig, "poison:5", 4);
     rig_wait_log(rig, "poisoned", 1);
     rig_linger(rig, 150);
+    rig_linger(rig, 20);
     rig->ops.interrupt_all(rig->ops.context, false);
     rig_wait_ends(rig, 4);
     for (uint64_t run = 1; run <= 4; run++) {

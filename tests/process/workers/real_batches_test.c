@@ -25,7 +25,7 @@ static struct spoil_case spoil_cases[] = {
     {"{\"spoil\": \"segv\"}", 0, POOL_CRASH, "crash", "crashed: signal 11 (SIGSEGV)"},
     {"{\"spoil\": \"kill\"}", 32, POOL_LOST, "killed", "killed by signal 9 (SIGKILL)"},
     {"{\"spoil\": \"leave\"}", 17, POOL_CRASH, "no_answer", "exited with status 0 before answering"},
-    {"{\"spoil\": \"hang\"}", 50, POOL_TIMEOUT, "timeout", "no answer within 500ms"},
+    {"{\"spoil\": \"hang\"}", 50, POOL_TIMEOUT, "timeout", "no answer within 1s"},
 };
 
 ParameterizedTestParameters(real_batches, one_of_many) {
@@ -56,7 +56,7 @@ static void start_all(struct rig *rig, int place, const char *payload) {
 
 /* Exactly that one fails, with its kind. One call more than twice log2 n. */
 ParameterizedTest(struct spoil_case *wanted, real_batches, one_of_many, .timeout = 120) {
-    struct rig *rig = open_batches("spoiled", 500, 0);
+    struct rig *rig = open_batches("spoiled", wanted->end == POOL_TIMEOUT ? 1000 : 0, 0);
     start_all(rig, wanted->place, wanted->payload);
     rig_wait_ends(rig, MANY);
     for (uint64_t run = 1; run <= MANY; run++) {
