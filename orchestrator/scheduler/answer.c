@@ -62,7 +62,6 @@ void answer_verdict(struct scheduler *s, struct held *h, const struct store_verd
         return;
     }
     if (kept) {
-        h->keep = true;
         held_go_on(s, h, verdict->stage);
         return;
     }

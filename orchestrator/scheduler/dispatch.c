@@ -155,8 +155,7 @@ void dispatch_after_stage(struct scheduler *s, struct held *h) {
         stage_hand_over(h, next, h->count > 0 ? shared_text_share(h->outputs[h->count - 1]) : NULL);
         return;
     }
-    bool may_stay = stage_finishes(next) && !stopping && !next->paused && stage_takes_kept(next);
-    held_end(h, may_stay ? STORE_KEEP : STORE_NEXT);
+    held_end(h, stage_finishes(next) ? STORE_KEEP : STORE_NEXT);
 }
 
 static void fail_route(struct held *h, const struct pool_text *target) {

@@ -178,7 +178,6 @@ static void on_committed(struct scheduler *s, struct lane *lane, struct held *h,
     h->effect_open = false;
     h->effect_limit = h->fruitless = 0;
     held_drop_statements(h);
-    h->keep = true;
     held_go_on(s, h, verdict->verdict.stage);
 }
 

@@ -119,13 +119,13 @@ static void gather_fetches(struct scheduler *s, struct store_tick *tick) {
     struct store_fetch *fetches = arena_alloc(&s->tick_arena, sizeof *fetches * (size_t)most);
     s->tick_fetches = arena_alloc(&s->tick_arena, sizeof *s->tick_fetches * (size_t)most);
     for (int i = 0; i < s->stage_count; i++) {
-        struct stage *stage = &s->stages[i];
+        const struct stage *stage = &s->stages[i];
         LIST_EACH(node, &stage->queue) {
             const struct held *h = LIST_ENTRY(node, struct held, link);
             if (!past_lacks_inputs(h) || h->lost || h->in_tick || h->count > 0) {
                 continue;
             }
-            s->tick_fetches[s->tick_fetch_count] = (struct sent_fetch){h->task, h->claim, stage};
+            s->tick_fetches[s->tick_fetch_count] = (struct sent_fetch){h->task, h->claim};
             fetches[s->tick_fetch_count++] = (struct store_fetch){h->task, h->claim, &stage->spec->inputs};
         }
     }
@@ -137,7 +137,7 @@ static void answer_fetches(struct scheduler *s, const struct store_text *fetched
     for (int i = 0; i < s->tick_fetch_count; i++) {
         const struct sent_fetch *sent = &s->tick_fetches[i];
         struct held *h = find(s, sent->task, sent->claim);
-        if (h == NULL || h->state != HELD_QUEUED || h->stage != sent->stage) {
+        if (h == NULL || h->state != HELD_QUEUED) {
             continue;
         }
         if (fetched[i].data == NULL) {

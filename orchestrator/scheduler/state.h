@@ -164,7 +164,6 @@ struct sent_progress {
 };
 struct sent_fetch {
     int64_t task, claim;
-    const struct stage *stage;
 };
 
 struct claim_use {

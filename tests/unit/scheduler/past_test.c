@@ -37,6 +37,28 @@ static enum status note_inputs(struct rig *rig, const struct fake_row *row, cons
     return STATUS_OK;
 }
 
+/* Its claim brings them: nothing is handed over into it, and no tick is spent to fetch them. */
+static int64_t claims_seen[3];
+
+static struct fake_plan note_claim(struct rig *rig, const struct fake_run *run, struct fake_plan usual) {
+    claims_seen[run->stage[0] - 'a'] = rig_row(rig, run->key)->claim;
+    return usual;
+}
+
+Test(past, a_stage_with_inputs_takes_committed_tasks) {
+    static const struct rig_stage stages[] = {RIG_HANDLER(1), RIG_HANDLER(1), READS(1, "a")};
+    struct rig rig;
+    rig_init(&rig, 3, stages);
+    rig.decide = note_claim;
+    rig_start(&rig);
+    rig_run(&rig, 100);
+    rig_submit(&rig, "k");
+    rig_until(&rig, "k", FAKE_DONE);
+    cr_assert_eq(claims_seen[0], claims_seen[1]);
+    cr_assert_neq(claims_seen[1], claims_seen[2]);
+    rig_finish(&rig);
+}
+
 Test(past, an_sql_stage_gets_them_too) {
     static const struct rig_stage stages[] = {RIG_HANDLER(1), RIG_HANDLER(1),
                                               {.kind = SCHED_SQL, .workers = 1, .reads = "a"}};
@@ -60,12 +82,13 @@ static struct fake_plan slow_a(struct rig *rig, const struct fake_run *run, stru
 Test(past, a_task_that_is_finished_under_its_claim_gets_them) {
     static const struct rig_stage stages[] = {RIG_HANDLER(1), READS(1, "a"), {.kind = SCHED_SQL, .workers = 1, .reads = "ab"},
                                               READS(1, "b")};
-    static const enum fake_fate fates[] = {FAKE_FINE, FAKE_CUT_BEFORE, FAKE_CUT_AFTER, FAKE_UNAVAILABLE};
+    static const enum fake_fate fates[] = {FAKE_FINE, FAKE_CUT_BEFORE, FAKE_CUT_AFTER, FAKE_UNAVAILABLE, FAKE_FINE};
     for (size_t i = 0; i < sizeof fates / sizeof fates[0]; i++) {
         struct rig rig;
         rig_init(&rig, 4, stages);
         rig.decide = slow_a;
         rig.run_sql = note_inputs;
+        sql_inputs_of_c[0] = '\0';
         rig_start(&rig);
         struct fake_row *row = rig_submit(&rig, "k");
         row->superseded = 3;
@@ -75,6 +98,9 @@ Test(past, a_task_that_is_finished_under_its_claim_gets_them) {
         rig.script_over = 'a';
         while (row->done_version == 0) {
             rig_run(&rig, 1);
+            if (i == 4 && row->locked_until_ms == 0 && rig.script_over == 0) {
+                fake_store_lock(rig.store, row, 300); /* what a returned is not stored for a while */
+            }
             cr_assert_lt(rig.time.now_ms, 20000, "it was never finished");
         }
         cr_assert_eq(row->done_version, 1);
@@ -128,6 +154,28 @@ Test(past, progress_is_stored_once_a_second_at_most) {
     int before = row->all_progress;
     rig_run(&rig, 5000);
     cr_assert_eq(row->all_progress, before, "nothing was said");
+    rig.decide = NULL;
+    fake_pools_end(rig.pools, "k", POOL_OK, "{\"s\":\"a\",\"v\":1}");
+    rig_until(&rig, "k", FAKE_DONE);
+    cr_assert_eq(row->progress_stage, 0, "the stage ended well");
+    rig_finish(&rig);
+}
+
+/* It does not wait for a tick that goes for another reason. */
+Test(past, progress_is_stored_after_a_second) {
+    struct rig rig;
+    begin(&rig);
+    rig_run(&rig, 3000);
+    int ticks = fake_client_sent(rig.client, FAKE_TICK);
+    while (fake_client_sent(rig.client, FAKE_TICK) == ticks) {
+        rig_run(&rig, 1);
+    }
+    rig_run(&rig, 200);
+    say(&rig, 0.5, "half");
+    rig_run(&rig, 950);
+    cr_assert_eq(rig_row(&rig, "k")->all_progress, 0);
+    rig_run(&rig, 80);
+    cr_assert_eq(rig_row(&rig, "k")->all_progress, 1);
     rig_finish(&rig);
 }
 

@@ -261,6 +261,42 @@ Test(update, finish_holds_while_the_claim_is_held) {
     rig_finish(&rig);
 }
 
+static struct fake_plan slow_first(struct rig *rig, const struct fake_run *run, struct fake_plan usual) {
+    (void)rig;
+    usual.run_ms = run->stage[0] == 'a' && run->version == 1 ? 3333 : run->stage[0] == 'a' ? 100 : 10;
+    return usual;
+}
+
+/* No poll is waited for: not by the next stage, nor by the newer version when that is the only stage there is. */
+Test(update, finish_goes_on_at_once) {
+    static const struct rig_stage stages[][2] = {{RIG_HANDLER(2), RIG_AFTER_COMMIT(2)}, {RIG_HANDLER(2)}, {RIG_SQL(2)}};
+    static const int counts[] = {2, 1, 1};
+    for (int i = 0; i < 3; i++) {
+        struct rig rig;
+        rig_init(&rig, counts[i], stages[i]);
+        rig.pipeline.on_update = SCHED_FINISH;
+        fake_client_set_faults(rig.client, &(struct fake_faults){.sql_ms = 3333});
+        rig.decide = slow_first;
+        rig_start(&rig);
+        fake_store_mute(rig.store, true);
+        struct fake_row *row = rig_submit(&rig, "k");
+        while (row->status != FAKE_RUNNING) {
+            rig_run(&rig, 1);
+        }
+        rig_run(&rig, 1500);
+        if (i > 0) {
+            rig_submit(&rig, "k");
+        }
+        while (row->all_accepted == 0) {
+            rig_run(&rig, 1);
+        }
+        rig_run(&rig, 40);
+        cr_assert_eq(row->status, i == 0 ? FAKE_DONE : FAKE_RUNNING, "case %d: it waits", i);
+        cr_assert_eq(row->claimed_version, i == 0 ? 1 : 2);
+        rig_finish(&rig);
+    }
+}
+
 /* Nobody is kept who is not superseded: stages with few places are not run over. */
 Test(update, finish_hands_over_as_ever) {
     static const struct rig_stage stages[] = {RIG_HANDLER(4), RIG_HANDLER(1)};
