@@ -114,8 +114,8 @@ static enum status check_piece(const struct placeholder_piece *piece, const char
     if (sources[piece->source].is_of_document && is_script(arguments, index)) {
         return error_set(err, STATUS_INVALID,
                          "a document's text would be a part of a shell script; give it as an argument of its own: "
-                         "[sh, -c, 'echo \"$1\"', sh, \"{%s}\"]",
-                         name);
+                         "[sh, -c, 'echo \"$1\"', sh, \"{%s%s%.*s}\"]",
+                         name, piece->length > 0 ? "." : "", (int)piece->length, piece->text);
     }
     return STATUS_OK;
 }

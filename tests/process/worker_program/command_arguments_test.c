@@ -203,12 +203,12 @@ Test(worker_command_arguments, what_can_never_be_is_refused_at_the_start) {
     want_refused((const char *const[]){"cat", "{key", NULL}, 0,
                  "argument 1 of the command, '{key': a single '{': write {{ for one that is no placeholder");
     want_refused((const char *const[]){"/bin/sh", "-ec", "echo {payload.a}", NULL}, 0,
-                 "argument 2 of the command: a document's text would be a part of a shell script; give it as an argument of "
-                 "its own: [sh, -c, 'echo \"$1\"', sh, \"{key}\"]");
+                 "argument 2 of the command, 'echo {payload.a}': a document's text would be a part of a shell script; give it as "
+                 "an argument of its own: [sh, -c, 'echo \"$1\"', sh, \"{payload.a}\"]");
     want_refused((const char *const[]){"cat", "{with.size}", NULL}, 0,
                  "argument 1 of the command, '{with.size}': there is no value for {with.size}");
     want_refused((const char *const[]){"cat", "{payload.a}", NULL}, 5,
-                 "argument 1 of the command, '{payload.a}': {payload.a} is of one task, but a stage with batch: runs many at "
+                 "argument 1 of the command, '{payload.a}': {payload.a} is of one task, but a stage with 'batch' runs many at "
                  "once: read it from standard input");
 }
 
