@@ -5,6 +5,7 @@
 #include <linux/close_range.h>
 #include <pgstage/handler.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -227,10 +228,14 @@ static pgstage_result around(pgstage_task *task, void *state) {
     (void)state;
     gid_t groups[64];
     int group_count = getgroups(64, groups), death = 0;
+    bool has_root_group = getgid() == 0;
+    for (int i = 0; i < group_count; i++) {
+        has_root_group = has_root_group || groups[i] == 0;
+    }
     prctl(PR_GET_PDEATHSIG, &death);
     json_t *output =
-        json_pack("{s:o, s:i, s:i, s:i, s:i, s:i, s:b}", "environment", variables(), "uid", (int)getuid(), "gid", (int)getgid(),
-                  "groups", group_count, "nice", getpriority(PRIO_PROCESS, 0), "death_signal", death, "root_again",
+        json_pack("{s:o, s:i, s:b, s:i, s:i, s:b}", "environment", variables(), "uid", (int)getuid(), "root_group",
+                  has_root_group, "nice", getpriority(PRIO_PROCESS, 0), "death_signal", death, "root_again",
                   getuid() != 0 && setuid(0) == 0);
     return pgstage_output(task, output);
 }
