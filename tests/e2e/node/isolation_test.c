@@ -154,7 +154,7 @@ Test(isolation, c53_pools_of_every_kind_are_parked_and_status_says_why) {
     rig_write(&rig, "p.yaml",
               "pipeline: p\nstages:\n  - {name: steer, handler: '%H:steer'}\n"
               "  - {name: library, handler: '%H:init_fail', workers: 3}\n"
-              "  - {name: placeholder, command: [echo, '{nonesuch}']}\n"
+              "  - {name: placeholder, command: [echo, '{with.nonesuch}']}\n"
               "  - {name: crasher, worker: [sh, -c, 'exit 7'], workers: 3}\n"
               "  - {name: refuser, worker: [sh, refuse.sh]}\n  - {name: last, command: [cat]}\n");
     rig_write(&rig, "refuse.sh", "read hello; echo '{\"type\":\"refused\",\"message\":\"no model\"}'\n");
