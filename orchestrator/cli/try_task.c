@@ -79,7 +79,7 @@ static bool find_member(const char *object, const char *name, struct json_member
 /* One object of all that `inputs:` names: what the option says, what the database has, or null. */
 static void merge_inputs(struct trial *trial, const char *stored) {
     struct buf all;
-    struct json_member member;
+    struct json_member member = {0};
     if (trial->stage->inputs == NULL) {
         return;
     }
