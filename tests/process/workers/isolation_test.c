@@ -51,6 +51,7 @@ static void start_payload(struct rig *rig, const char *payload) {
 
 static const struct rig_end *run_payload(struct rig *rig, const char *payload) {
     int before = rig->end_count;
+    rig_wait_room(rig, rig->spec.workers);
     start_payload(rig, payload);
     rig_wait_ends(rig, before + 1);
     return &rig->ends[before];
