@@ -181,7 +181,7 @@ static const struct trial {
     ONE("claimed_progress", "p.stage = b.stage and", "", progress_comes_with_the_next_claim),
     ONE("claimed_progress", " and p.version = t.claimed_version as", " as", progress_comes_with_the_next_claim),
     ONE("claimed_progress", "where p.task = u.task offset 0", "where u.task > 0 offset 0", progress_comes_with_the_next_claim),
-    ONE("claimed_progress", "where b.claim = any($1::bigint[]) and", "where $1::bigint[] is not null and",
+    ONE("claimed_progress", "join pgstage.claim_batch b on b.claim = c.claim", "cross join pgstage.claim_batch b",
         progress_comes_with_the_next_claim),
     ONE("show_progress", "and p.stage = t.stage", "", progress_is_shown_of_what_runs),
     ONE("show_progress", "case when t.status = 'running' then t.claimed_version else t.version end", "t.version",
