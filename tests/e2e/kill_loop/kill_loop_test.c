@@ -296,7 +296,7 @@ static void round_of(struct arena_of_war *w, int number) {
     memset(w->kills, 0, sizeof w->kills);
     int lease_ms = random_below(&w->random, 3) == 0 ? 1500 : 8000;
     w->lease_ms = (int)from_environment("PGSTAGE_KILL_LEASE_MS", lease_ms);
-    free(ask_surely(w, "truncate ledger, pgstage.periodic, pgstage.task, pgstage.output, pgstage.failure, pgstage.claim_batch, "
+    free(ask_surely(w, "truncate ledger, pgstage.periodic, pgstage.task, pgstage.output, pgstage.progress, pgstage.failure, pgstage.claim_batch, "
                        "pgstage.task_count, pgstage.task_count_delta, pgstage.node, pgstage.leader"));
     submit(w);
     for (int i = 0; i < NODES; i++) {
