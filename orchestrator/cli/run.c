@@ -214,10 +214,27 @@ static enum exit_status run_node(const struct args *args, struct run_state *stat
     return exit_status;
 }
 
-/* Whether the definitions give the node something to do, and the server the connections for it. */
+/* Of the stages that are served here; what is not there parks its pool, and may come. */
+static enum exit_status check_files(const struct run_state *state) {
+    struct buf said;
+    enum exit_status status = EXIT_OK;
+    buf_init(&said, SIZE_MAX);
+    for (int i = 0; i < state->set.count; i++) {
+        if (definition_check_files(&state->set.definitions[i], &said) != EXIT_OK) {
+            status = EXIT_WRONG;
+        }
+    }
+    return definition_said(status, &said);
+}
+
+/* Whether the definitions give the node something to do that may be loaded, and the server the connections for it. */
 static enum exit_status check_served(const struct args *args, struct run_state *state) {
     if (!serves_something(args, state)) {
         return EXIT_WRONG;
+    }
+    enum exit_status status = check_files(state);
+    if (status != EXIT_OK) {
+        return status;
     }
     return run_check_room(&state->session, state->set.definitions, state->set.count, state->options.pooled);
 }
