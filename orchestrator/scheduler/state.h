@@ -8,6 +8,8 @@
  *      +---------------> IN_EFFECT       +--(any end)--> ENDED <----------+----(answer)----------+
  *                                                           |
  *                                                      (tick accepted) --> freed
+ *                                                           \--(on_update: finish, a newer version waits)--> QUEUED at the
+ *                                                                                                          next stage
  *
  * `lost` marks a task whose claim is not ours any more: it is freed as soon as nothing runs for it and no tick or effect
  * names it.
