@@ -86,7 +86,7 @@ static bool is_named(const char *pages, const char *name) {
 
 /* The declaration in the synopsis of a page, dense. False: there is none. */
 static bool page_declaration(const char *pages, const char *name, struct buf *declaration) {
-    char mark[100];
+    char mark[160];
     snprintf(mark, sizeof mark, "\n.Fo %s\n", name);
     const char *at = strstr(pages, mark);
     if (at == NULL) {
