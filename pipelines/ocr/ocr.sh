@@ -18,7 +18,7 @@ run() {
     "$@"
     local status=$?
     if [ "$status" -gt 128 ]; then
-        ulimit -c 0
+        printf '%s was ended by SIG%s\n' "$1${page:+ (page $page)}" "$(kill -l $((status - 128)))" >&2
         kill -"$((status - 128))" $$
     fi
     return "$status"
@@ -48,16 +48,18 @@ fi
 case $state in
 "regular empty file"*) give_up 65 "the file is empty" ;;
 "regular file"*) ;;
+directory*) give_up 65 "is a folder, not a document" ;;
+fifo*) give_up 65 "is a named pipe, not a document" ;;
 *) give_up 65 "is a ${state%%,*}, not a document" ;;
 esac
 size=${state#*, } size=${size%% *}
-[ "$size" -le $((max_mb << 20)) ] || give_up 65 "the file is too large: it has $((size >> 20)) MB, the limit (max_mb) is $max_mb MB"
+[ "$size" -le $((max_mb << 20)) ] ||
+    give_up 65 "the file is too large: it has $((size >> 20)) MB, the limit (max_mb) is $max_mb MB"
 [ -r "$path" ] || give_up 77 "the file cannot be read: permission denied"
 head -c 1024 -- "$path" | grep -aq '%PDF-' || give_up 65 "is no PDF"
 tail -c 4096 -- "$path" | grep -aq '%%EOF' || give_up 65 "the PDF is truncated: its end is missing"
 
-run pdfinfo "$path" >about 2>errors
-if [ $? -ne 0 ]; then
+if ! run pdfinfo "$path" >about 2>errors; then
     ! grep -q "Incorrect password" errors || give_up 65 "the PDF is encrypted"
     give_up 65 "the PDF is damaged: $(tail -n 1 errors)"
 fi
@@ -77,6 +79,7 @@ for ((page = 1; page <= pages; page++)); do
         give_up 65 "page $page of $pages cannot be drawn"
     fi
     [ "$page" -eq 1 ] || printf '\f'
-    run tesseract page.png stdout -l "$language" --dpi "$dpi" -c page_separator= || give_up 75 "tesseract cannot read page $page of $pages"
+    run tesseract page.png stdout -l "$language" --dpi "$dpi" -c page_separator= ||
+        give_up 75 "tesseract cannot read page $page of $pages"
 done
 [ "$(look)" = "$state" ] || give_up 75 "the file was changed while it was read"
