@@ -32,7 +32,8 @@ create or replace function reindex.pieces(body text, size integer) returns table
 language sql immutable parallel safe
 begin atomic
     with word as (
-        select w.word, w.position, (sum(length(w.word) + 1) over (order by w.position) - length(w.word) - 1)::bigint / size as piece
+        select w.word, w.position,
+               (sum(length(w.word) + 1) over (order by w.position) - length(w.word) - 1)::bigint / size as piece
         from regexp_split_to_table(btrim(coalesce(pieces.body, ''), E' \t\r\n\f\v'), '\s+') with ordinality as w (word, position)
     )
     select row_number() over (order by piece) - 1, string_agg(word, ' ' order by position) from word group by piece;
@@ -77,7 +78,8 @@ begin
         select array_agg(d.id::text), max(d.id) into keys, last
         from (select id from reindex.difference where last is null or id > last order by id limit 1000) as d;
         exit when keys is null;
-        perform from pgstage.submit_set('reindex', keys, null, array_fill(clock_timestamp(), array[cardinality(keys)]), null, null, true);
+        perform from pgstage.submit_set('reindex', keys, null, array_fill(clock_timestamp(), array[cardinality(keys)]),
+                                        null, null, true);
         commit;
     end loop;
 end

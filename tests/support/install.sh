@@ -71,6 +71,7 @@ install_packages() {
 BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libpq-dev libuv1-dev libyaml-dev libjansson-dev
                 postgresql-15 postgresql-client-15)
 LIBRARY_PACKAGES=(libpoppler-glib-dev libxml2-dev)
+PIPELINE_PACKAGES=(poppler-utils tesseract-ocr tesseract-ocr-eng python3 developers-reference)
 TEST_PACKAGES=(libcriterion-dev pgbouncer python3 jq mandoc)
 
 # What the quickstart reads when it is given no folder: a manual in HTML, and papers in PDF and plain text.
