@@ -80,24 +80,34 @@ bool placeholder_is_constant(enum placeholder source) {
     return sources[source].is_constant;
 }
 
-static bool is_shell(const char *program) {
-    static const char *const shells[] = {"sh", "bash", "dash", "zsh", "ksh"};
+/* Whether the path's last part is one of them, with or without a version behind it: python3.11. */
+static bool is_interpreter(const char *program) {
+    static const char *const names[] = {"sh",   "bash", "dash", "zsh", "ksh", "fish", "busybox", "python",
+                                        "perl", "ruby", "node", "php", "lua", "awk",  "gawk",    "mawk"};
     const char *slash = strrchr(program, '/'), *name = slash == NULL ? program : slash + 1;
-    for (size_t i = 0; i < sizeof shells / sizeof shells[0]; i++) {
-        if (strcmp(name, shells[i]) == 0) {
+    size_t length = strcspn(name, "0123456789.");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strlen(names[i]) == length && memcmp(names[i], name, length) == 0) {
             return true;
         }
     }
     return false;
 }
 
-/* `sh -c "... {key} ..."` would have every document write a piece of the script. */
+/* `sh -c "... {key} ..."` would have every document write a piece of the script; so would `env sh -c` and `perl -e`. A guard
+ * against a slip, not against everybody who wants to: other programs run what they are given, too. */
 static bool is_script(const char *const *arguments, size_t index) {
-    if (index < 2 || !is_shell(arguments[0])) {
+    const char *before = index > 0 ? arguments[index - 1] : "";
+    size_t length = strlen(before);
+    if (length < 2 || before[0] != '-' || before[1] == '-' || strchr("cer", before[length - 1]) == NULL) {
         return false;
     }
-    const char *before = arguments[index - 1];
-    return before[0] == '-' && before[1] != '-' && before[strlen(before) - 1] == 'c';
+    for (size_t i = 0; i + 1 < index; i++) {
+        if (is_interpreter(arguments[i])) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static enum status check_piece(const struct placeholder_piece *piece, const char *const *arguments, size_t index, bool batch,
@@ -113,7 +123,7 @@ static enum status check_piece(const struct placeholder_piece *piece, const char
     }
     if (sources[piece->source].is_of_document && is_script(arguments, index)) {
         return error_set(err, STATUS_INVALID,
-                         "a document's text would be a part of a shell script; give it as an argument of its own: "
+                         "a document's text would be a part of a script; give it as an argument of its own: "
                          "[sh, -c, 'echo \"$1\"', sh, \"{%s%s%.*s}\"]",
                          name, piece->length > 0 ? "." : "", (int)piece->length, piece->text);
     }

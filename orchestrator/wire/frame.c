@@ -145,6 +145,8 @@ static const char *type_name(enum wire_type type) {
         return "FULL";
     case WIRE_NOTE:
         return "NOTE";
+    case WIRE_LAST:
+        return "LAST";
     }
     return NULL;
 }

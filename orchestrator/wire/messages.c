@@ -430,3 +430,15 @@ enum status wire_get_full(const struct wire_frame *f, struct error *err) {
     frame_open(&r, f, WIRE_FULL);
     return frame_done(&r, WIRE_FULL, err);
 }
+
+enum status wire_put_last(struct buf *out, struct error *err) {
+    struct frame_writer w;
+    frame_begin(&w, out, WIRE_LAST);
+    return frame_end(&w, err);
+}
+
+enum status wire_get_last(const struct wire_frame *f, struct error *err) {
+    struct frame_reader r;
+    frame_open(&r, f, WIRE_LAST);
+    return frame_done(&r, WIRE_LAST, err);
+}

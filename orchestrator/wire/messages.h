@@ -5,7 +5,7 @@
  * costs the worker that sent it, never the node.
  *
  * node -> worker: HELLO once, then RUN, TELL, BEAT, STOP. worker -> node: READY or REFUSED once, then RESULT in the order
- * of RUN (those of a batch in any order), and LOG, NOTE, PROGRESS, FULL at any time.
+ * of RUN (those of a batch in any order), and LOG, NOTE, PROGRESS, FULL, LAST at any time.
  * Ownership: decoded strings and blobs are borrowed from the frame. Thread rule: none (pure functions).
  */
 #ifndef WIRE_MESSAGES_H
@@ -18,7 +18,7 @@
 #include "base/error.h"
 
 /* 1.1: a RESULT may say where the task goes. A node of 1.0 takes no such RESULT. 1.2: engines, batches, inputs, progress that is
- * kept, kinds of failure, NOTE, FULL. What 1.2 added to a message stands at its end: a node of 1.1 leaves it out, and is to get
+ * kept, kinds of failure, NOTE, FULL, LAST. What 1.2 added to a message stands at its end: a node of 1.1 leaves it out, and is to get
  * nothing that it does not know. */
 enum { WIRE_MAJOR = 1, WIRE_MINOR = 2, WIRE_MINOR_FLOW = 1, WIRE_MINOR_ENGINES = 2 };
 #define WIRE_FRAME_MAX ((uint32_t)400 * 1024 * 1024)
@@ -40,6 +40,7 @@ enum wire_type {
     WIRE_PROGRESS = 20,
     WIRE_FULL = 21, /* no body: the worker has grown beyond what its stage allows; stop it when its pipe is empty */
     WIRE_NOTE = 22, /* a LOG with fields */
+    WIRE_LAST = 23, /* no body: it begins nothing more, and ends by itself when it has answered what it has begun */
 };
 
 /* `data` may be NULL when absent (only where the field says so). What was decoded has a NUL at data[length], and may have
@@ -144,7 +145,8 @@ struct wire_result {
     enum wire_flow flow;
     struct wire_bytes target; /* WIRE_ROUTE: name of the stage; else absent */
     int64_t delay_ms;         /* WIRE_SNOOZE */
-    struct wire_bytes kind;   /* CRASH, LOST: for `failure`, "crash", "memory", "killed" ...; else absent */
+    struct wire_bytes kind;   /* CRASH, LOST: for `failure`, "crash", "memory", "killed" ...; SPLIT: for the log,
+                               * absent when the handler said so; else absent */
 };
 
 struct wire_log {
@@ -172,6 +174,7 @@ enum status wire_put_result(struct buf *out, const struct wire_result *m, struct
 enum status wire_put_log(struct buf *out, const struct wire_log *m, struct error *err) MUST_CHECK;
 enum status wire_put_progress(struct buf *out, const struct wire_progress *m, struct error *err) MUST_CHECK;
 enum status wire_put_full(struct buf *out, struct error *err) MUST_CHECK;
+enum status wire_put_last(struct buf *out, struct error *err) MUST_CHECK;
 
 /* A frame at the front of `bytes`: OK (type, body and the frame's whole length are set), AGAIN (more bytes are needed:
  * frame_length in all, or 0 while even the header is not whole; `err` is left alone), PROTOCOL (length over the limit,
@@ -200,6 +203,7 @@ enum status wire_get_result(const struct wire_frame *f, struct wire_result *m, s
 enum status wire_get_log(const struct wire_frame *f, struct wire_log *m, struct error *err) MUST_CHECK;
 enum status wire_get_progress(const struct wire_frame *f, struct wire_progress *m, struct error *err) MUST_CHECK;
 enum status wire_get_full(const struct wire_frame *f, struct error *err) MUST_CHECK;
+enum status wire_get_last(const struct wire_frame *f, struct error *err) MUST_CHECK;
 /* What wire_get_hello allocated; a zeroed struct is a no-op. */
 void wire_hello_finish(struct wire_hello *m);
 void wire_result_finish(struct wire_result *m); /* what wire_get_result allocated; a zeroed struct is a no-op */

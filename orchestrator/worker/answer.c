@@ -23,11 +23,13 @@ static void put_failure(struct buf *out, const struct wire_result *result) {
     }
 }
 
-void answer_put_failure(struct buf *out, uint64_t run, enum wire_outcome outcome, int64_t run_us, const char *text) {
+void answer_put_failure(struct buf *out, uint64_t run, enum wire_outcome outcome, const char *kind, int64_t run_us,
+                        const char *text) {
     put_failure(out, &(struct wire_result){.run = run,
                                            .outcome = outcome,
                                            .run_us = run_us,
-                                           .message = {text, (uint32_t)strlen(text)}});
+                                           .message = {text, (uint32_t)strlen(text)},
+                                           .kind = {kind, kind == NULL ? 0 : (uint32_t)strlen(kind)}});
 }
 
 static void set_flow(struct wire_result *result, const pgstage_task *task) {
@@ -68,7 +70,7 @@ static void put_success(struct buf *out, struct wire_result *result, const pgsta
     set_flow(result, task);
     struct error err = ERROR_NONE;
     if (wire_put_result(out, result, &err) != STATUS_OK) {
-        answer_put_failure(out, result->run, WIRE_FAIL, result->run_us, err.text);
+        answer_put_failure(out, result->run, WIRE_FAIL, NULL, result->run_us, err.text);
     }
     free(parameters);
     free(statements);
@@ -78,7 +80,7 @@ void answer_put(struct buf *out, uint16_t minor, const struct engine_task *task,
     struct wire_result result = {.run = task->run->run, .run_us = run_us};
     if (task->outcome == WIRE_OK) {
         if (pgstage_host_flow(task->task).kind != PGSTAGE_HOST_GO_ON && minor < WIRE_MINOR_FLOW) {
-            answer_put_failure(out, result.run, WIRE_RETRY, run_us,
+            answer_put_failure(out, result.run, WIRE_RETRY, NULL, run_us,
                                "the node is of an older release, which cannot route, finish early or "
                                "snooze: restart it");
             return;

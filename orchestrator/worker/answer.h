@@ -9,6 +9,8 @@
 void answer_put(struct buf *out, uint16_t minor, const struct engine_task *task, int64_t run_us);
 
 /* Appends a RESULT that is no success. */
-void answer_put_failure(struct buf *out, uint64_t run, enum wire_outcome outcome, int64_t run_us, const char *text);
+/* `kind` may be NULL. */
+void answer_put_failure(struct buf *out, uint64_t run, enum wire_outcome outcome, const char *kind, int64_t run_us,
+                        const char *text);
 
 #endif

@@ -258,15 +258,3 @@ bool inbox_is_empty(void) {
     pthread_mutex_unlock(&lock);
     return empty;
 }
-
-bool inbox_drop_rest(uint64_t *run) {
-    pthread_mutex_lock(&lock);
-    struct job *job = first;
-    pthread_mutex_unlock(&lock);
-    if (job == NULL) {
-        return false;
-    }
-    *run = job->run.run;
-    inbox_done(job);
-    return true;
-}

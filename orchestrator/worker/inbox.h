@@ -39,7 +39,5 @@ int inbox_notice_fd(void);
 void inbox_take_notice(void);
 /* Whether inbox_next would wait. */
 bool inbox_is_empty(void);
-/* For a worker that ends early: takes out a job that was not begun. False: there is none. */
-bool inbox_drop_rest(uint64_t *run);
 
 #endif

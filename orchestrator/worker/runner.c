@@ -148,7 +148,7 @@ static int64_t now_us(void) {
 /* False: memory is short. */
 static bool prepare(struct job *job, struct engine_call *call) {
     int64_t now = clock_now_ms(&clock_boottime);
-    for (size_t i = 0; i < call->count; i++, job = job->next) {
+    for (size_t i = 0; i < call->count; i++) {
         struct current *current = &runner.current[i];
         int64_t timeout = job->run.timeout_ms;
         *current = (struct current){
@@ -159,13 +159,14 @@ static bool prepare(struct job *job, struct engine_call *call) {
         if (call->tasks[i].task == NULL) {
             return false;
         }
+        job = i + 1 < call->count ? job->next : NULL; /* what is behind the last, the reading thread may be writing */
     }
     return true;
 }
 
-static void answer_all(enum wire_outcome outcome, const char *text) {
+static void answer_all(enum wire_outcome outcome, const char *kind, const char *text) {
     for (size_t i = 0; i < runner.count; i++) {
-        answer_put_failure(&runner.out, runner.current[i].job->run.run, outcome, 0, text);
+        answer_put_failure(&runner.out, runner.current[i].job->run.run, outcome, kind, 0, text);
     }
     send_out();
 }
@@ -174,7 +175,7 @@ static void answer_all(enum wire_outcome outcome, const char *text) {
 static void answer(const struct engine_call *call, int64_t run_us) {
     if (call->failed_whole && call->count > 1) {
         if (!lifeline_is_terminated()) {
-            answer_all(WIRE_SPLIT, pgstage_host_message(call->tasks[0].task).data);
+            answer_all(WIRE_SPLIT, call->tasks[0].kind, pgstage_host_message(call->tasks[0].task).data);
         }
         return;
     }
@@ -187,12 +188,22 @@ static void answer(const struct engine_call *call, int64_t run_us) {
     }
 }
 
+/* What lies in the pipe is the node's again, and so is what comes yet. */
+static void say_last(void) {
+    if (runner.hello.minor >= WIRE_MINOR_ENGINES && wire_put_last(&runner.out, NULL) == STATUS_OK) {
+        send_out();
+    }
+}
+
 static void run_engine(struct engine_call *call) {
     lifeline_set_busy(true);
     runner.started_us = now_us();
     runner.engine->run(call);
     int64_t run_us = now_us() - runner.started_us;
     lifeline_reap_strays(); /* first: after the answer nothing of the run is alive */
+    if (call->is_over) {
+        say_last(); /* before the answer, after which the node would give it more */
+    }
     answer(call, run_us);
     lifeline_set_busy(false);
     if (lifeline_is_terminated()) {
@@ -208,7 +219,7 @@ static bool run_jobs(struct job *first, size_t count) {
     if (prepare(first, &call)) {
         run_engine(&call);
     } else {
-        answer_all(WIRE_RETRY, "the worker is out of memory");
+        answer_all(WIRE_RETRY, NULL, "the worker is out of memory");
     }
     for (size_t i = 0; i < count; i++) {
         pgstage_host_task_destroy(call.tasks[i].task);
@@ -226,8 +237,8 @@ void runner_fail_from_exit(const char *text) {
     buf_init(&out, 2 * (size_t)WIRE_FRAME_MAX);
     int64_t run_us = now_us() - runner.started_us;
     for (size_t i = 0; i < runner.count; i++) {
-        answer_put_failure(&out, runner.current[i].job->run.run, runner.count == 1 ? WIRE_FAIL : WIRE_SPLIT, run_us,
-                           text);
+        answer_put_failure(&out, runner.current[i].job->run.run, runner.count == 1 ? WIRE_FAIL : WIRE_SPLIT, NULL,
+                           run_us, text);
     }
     channel_try_send(out.data, out.length);
     buf_finish(&out);
@@ -275,18 +286,11 @@ static void send_ready(void) {
 }
 
 static bool can_run(void) {
-    return runner.engine->wait == NULL || runner.engine->wait();
-}
-
-/* Those behind the run that the engine died of, or that came while it died, are not to blame. */
-static void give_up_rest(void) {
-    static const char kind[] = "killed", why[] = "what would have run it ended before";
-    struct wire_result result = {.outcome = WIRE_LOST, .message = {why, sizeof why - 1}, .kind = {kind, sizeof kind - 1}};
-    while (inbox_drop_rest(&result.run)) {
-        if (wire_put_result(&runner.out, &result, NULL) == STATUS_OK) {
-            send_out();
-        }
+    if (runner.engine->wait == NULL || runner.engine->wait()) {
+        return true;
     }
+    say_last();
+    return false;
 }
 
 void runner_run(void) {
@@ -306,9 +310,6 @@ void runner_run(void) {
         }
         work_clean();
         say_if_full();
-    }
-    if (!goes_on) {
-        give_up_rest();
     }
     runner.engine->stop();
     buf_finish(&runner.out);

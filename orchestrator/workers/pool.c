@@ -34,7 +34,7 @@ int pool_room(const struct pool *pool) {
 }
 
 static bool is_idle(const struct worker *worker) {
-    return worker != NULL && worker->state == WORKER_IDLE && !worker->stop_wanted;
+    return worker != NULL && worker->state == WORKER_IDLE && !worker->stop_wanted && !worker->said_last;
 }
 
 static struct worker *find_idle(const struct pool *pool, bool fresh) {

@@ -112,6 +112,7 @@ struct worker {
     bool fresh;           /* has run nothing */
     bool exclusive;       /* what is in its pipe wants to be alone */
     bool stop_wanted;     /* stops when its pipe is empty */
+    bool said_last;       /* it begins nothing more, and ends by itself */
     int64_t runs_left;    /* that it may be given until it is replaced */
     int64_t started_ms, head_ms, interrupt_by_ms;
     int64_t lease_told_ms;

@@ -104,7 +104,7 @@ void worker_beat(struct worker *worker) {
 }
 
 int worker_room(const struct worker *worker, int limit, int64_t now_ms) {
-    if ((worker->state != WORKER_IDLE && worker->state != WORKER_BUSY) || worker->stop_wanted) {
+    if ((worker->state != WORKER_IDLE && worker->state != WORKER_BUSY) || worker->stop_wanted || worker->said_last) {
         return 0;
     }
     /* A run that takes long would hold up those behind it. */

@@ -227,11 +227,11 @@ static void close_handles(struct worker *worker) {
     close_group_end(&worker->closing);
 }
 
-/* Whether the worker can have begun the first in its pipe. One that closed its end after its last answer never got the
+/* Whether the worker can have begun the first in its pipe. One that said LAST has answered what it began. One that closed its end after its last answer never got the
  * next run; a batch is begun when all of it is there. */
 static bool has_begun(const struct worker *worker) {
     const struct run *head = worker_head(worker);
-    return head != NULL && (head->batch != NULL ? worker->unsent == 0 : worker->depth > worker->unsent);
+    return head != NULL && !worker->said_last && (head->batch != NULL ? worker->unsent == 0 : worker->depth > worker->unsent);
 }
 
 void worker_bury(struct worker *worker) {

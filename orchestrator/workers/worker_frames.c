@@ -138,11 +138,11 @@ static enum pool_end end_of(enum wire_outcome outcome) {
 
 /* The word that the worker said, as one of ours: it goes on into the table of failures. */
 static const char *kind_of(const struct wire_result *result) {
-    static const char *const crashes[] = {"crash", "memory", "no_answer", "protocol"};
+    static const char *const crashes[] = {"crash", "memory", "no_answer", "protocol", "killed"};
     if (result->outcome == WIRE_LOST) {
         return "killed";
     }
-    if (result->outcome != WIRE_CRASH) {
+    if (result->outcome != WIRE_CRASH && result->kind.data == NULL) {
         return "error";
     }
     for (size_t i = 0; i < sizeof crashes / sizeof crashes[0]; i++) {
@@ -332,6 +332,12 @@ static enum status full(struct worker *worker, const struct wire_frame *frame, s
     return STATUS_OK;
 }
 
+static enum status last(struct worker *worker, const struct wire_frame *frame, struct error *err) {
+    enum status code = wire_get_last(frame, err);
+    worker->said_last = worker->said_last || code == STATUS_OK;
+    return code;
+}
+
 /* ---- the stream's events -------------------------------------------------------------------- */
 
 static enum status on_frame(void *context, const struct wire_frame *frame, struct error *err) {
@@ -350,6 +356,8 @@ static enum status on_frame(void *context, const struct wire_frame *frame, struc
         return progress(worker, frame, err);
     case WIRE_FULL:
         return full(worker, frame, err);
+    case WIRE_LAST:
+        return last(worker, frame, err);
     case WIRE_HELLO:
     case WIRE_RUN:
     case WIRE_TELL:

@@ -203,7 +203,7 @@ Test(worker_command_arguments, what_can_never_be_is_refused_at_the_start) {
     want_refused((const char *const[]){"cat", "{key", NULL}, 0,
                  "argument 1 of the command, '{key': a single '{': write {{ for one that is no placeholder");
     want_refused((const char *const[]){"/bin/sh", "-ec", "echo {payload.a}", NULL}, 0,
-                 "argument 2 of the command, 'echo {payload.a}': a document's text would be a part of a shell script; give it as "
+                 "argument 2 of the command, 'echo {payload.a}': a document's text would be a part of a script; give it as "
                  "an argument of its own: [sh, -c, 'echo \"$1\"', sh, \"{payload.a}\"]");
     want_refused((const char *const[]){"cat", "{with.size}", NULL}, 0,
                  "argument 1 of the command, '{with.size}': there is no value for {with.size}");

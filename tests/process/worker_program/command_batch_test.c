@@ -90,7 +90,7 @@ Test(worker_command_batch, one_that_fails_as_a_whole_is_to_be_split) {
     for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++) {
         command_write(&c, "run.sh", whole[i].script, false);
         send_batch(5, 2);
-        want_all(5, 2, WIRE_SPLIT, NULL, whole[i].message);
+        want_all(5, 2, WIRE_SPLIT, whole[i].kind, whole[i].message);
         send_batch(5, 1);
         command_want(&c, 5, whole[i].outcome, whole[i].kind, whole[i].message);
     }

@@ -202,6 +202,9 @@ static enum status take_frame(struct rig *rig, struct wire_frame *frame, struct 
             note_log(rig, frame);
         } else if (frame->type == WIRE_PROGRESS) {
             note_progress(rig, frame);
+        } else if (frame->type == WIRE_LAST) {
+            cr_assert_eq(wire_get_last(frame, NULL), STATUS_OK);
+            rig->said_last = true;
         } else {
             return STATUS_OK;
         }

@@ -28,6 +28,7 @@ struct watched watch_process(pid_t pid);
 bool ended_within(struct watched process, int64_t ms);
 
 struct rig {
+    bool said_last; /* it begins nothing more */
     uint16_t minor; /* of the HELLO that it said */
     pid_t pid;
     int node;       /* our end of the frames; -1: closed */

@@ -161,6 +161,7 @@ static struct poison_case poison_cases[] = {
     {"poison:111", 0, POOL_CRASH, "crash", "crashed: signal 11 (SIGSEGV)"},
     {"poison:111", 63, POOL_CRASH, "crash", "crashed: signal 11 (SIGSEGV)"},
     {"poison:109", 20, POOL_LOST, "killed", "killed by signal 9 (SIGKILL)"},
+    {"poison:6", 50, POOL_CRASH, "no_answer", "the program died"},
     {"late_poison:111", 40, POOL_CRASH, "crash", "crashed: signal 11 (SIGSEGV)"},
 };
 

@@ -57,6 +57,25 @@ Test(pipes, several_while_runs_are_short_and_results_in_order) {
     rig_finish(rig);
 }
 
+Test(pipes, a_worker_that_said_its_last_gets_nothing_more) {
+    struct rig *rig = rig_create("normal");
+    rig_open_up(rig);
+    for (int i = 0; i < 20; i++) {
+        rig_run(rig, "echo");
+    }
+    rig_freeze(rig);
+    uint64_t last = rig_start(rig, "last"), behind = rig_start(rig, "echo");
+    rig_thaw(rig);
+    rig_wait_ends(rig, 21);
+    cr_expect_eq(rig_end_of(rig, last)->end, POOL_CRASH);
+    cr_expect_str_eq(rig_end_of(rig, last)->kind, "no_answer");
+    cr_expect_eq(rig->ops.room(rig->pool), 0);
+    rig_wait_ends(rig, 22);
+    cr_expect_eq(rig_end_of(rig, behind)->end, POOL_RETURNED, "%s", rig_end_of(rig, behind)->message);
+    cr_expect_eq(rig_run(rig, "echo")->end, POOL_OK);
+    rig_finish(rig);
+}
+
 Test(pipes, one_again_when_runs_get_long) {
     struct rig *rig = rig_create("normal");
     rig_open_up(rig);

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -411,6 +412,31 @@ static void run_quiet_noise(const struct wire_run *run, long fd) {
     run_echo(run, 0);
 }
 
+/* As a worker whose program died: nothing more is begun. */
+static void answer_last(const struct wire_run *run, enum wire_outcome outcome) {
+    struct buf *out = fresh_out();
+    check(wire_put_last(out, NULL));
+    send_buf(out);
+    struct wire_result result = answer_to(run);
+    result.outcome = outcome;
+    result.message = text("the program died");
+    result.kind = text("no_answer");
+    send_answer(&result);
+}
+
+/* Gives a node that has not understood the time to send more. */
+static void leave(void) {
+    struct pollfd node = {.fd = FD_NODE, .events = POLLIN};
+    poll(&node, 1, 100);
+    _exit(0);
+}
+
+static void run_last(const struct wire_run *run, long argument) {
+    (void)argument;
+    answer_last(run, WIRE_CRASH);
+    leave();
+}
+
 static void send_full(void) {
     struct buf *out = fresh_out();
     check(wire_put_full(out, NULL));
@@ -527,6 +553,7 @@ static const struct {
     {"quiet_noise", run_quiet_noise},
     {"large", run_large},
     {"full", run_full},
+    {"last", run_last},
     {"statements", run_statements},
     {"progress", run_progress},
     {"told", run_told},
@@ -539,7 +566,7 @@ static const struct {
 /* ---- batches -------------------------------------------------------------------------------- */
 
 enum { BATCH_MAX = 256 };
-enum poison { POISON_SAYS = 1, POISON_HANGS, POISON_EXITS, POISON_GARBLES, POISON_STUBBORN, POISON_SIGNAL };
+enum poison { POISON_SAYS = 1, POISON_HANGS, POISON_EXITS, POISON_GARBLES, POISON_STUBBORN, POISON_LAST, POISON_SIGNAL };
 
 static struct {
     char *frames[BATCH_MAX];
@@ -554,8 +581,8 @@ static void answer_split(int from) {
     }
 }
 
-/* What the whole batch comes to: 1 it says so, 2 hangs, 3 exits, 4 garbage, 5 hangs and ignores TERM, above: a signal, plus
- * 100. */
+/* What the whole batch comes to: 1 it says so, 2 hangs, 3 exits, 4 garbage, 5 hangs and ignores TERM, 6 is the end
+ * of the worker, which says so, above: a signal, plus 100. */
 static void be_poisoned(long how, int from) {
     fprintf(stderr, "poisoned\n");
     switch (how) {
@@ -571,6 +598,12 @@ static void be_poisoned(long how, int from) {
         return;
     case POISON_EXITS:
         _exit(0);
+    case POISON_LAST:
+        for (int i = from; i < batch.count; i++) {
+            answer_last(&batch.runs[i], batch.count > 1 ? WIRE_SPLIT : WIRE_CRASH);
+        }
+        leave();
+        return;
     case POISON_GARBLES:
         send_garbage();
         hang();

@@ -63,7 +63,7 @@ Test(wire_frame, refuses_a_bad_header_before_its_body_arrived) {
         {{0, 0, 0, 0, 0, 0, 0, 0}, "a frame of the unknown type 0"},
         {{0, 0, 0, 0, 6, 0, 0, 0}, "a frame of the unknown type 6"},
         {{0, 0, 0, 0, 15, 0, 0, 0}, "a frame of the unknown type 15"},
-        {{0, 0, 0, 0, 23, 0, 0, 0}, "a frame of the unknown type 23"},
+        {{0, 0, 0, 0, 24, 0, 0, 0}, "a frame of the unknown type 24"},
         {{0, 0, 0, 0, 1, 1, 0, 0}, "a frame of the unknown type 257"},
         {{8, 0, 0, 0, 4, 0, 1, 0}, "a frame with the unknown flags 0x0001"},
         {{8, 0, 0, 0, 4, 0, 0, 128}, "a frame with the unknown flags 0x8000"},

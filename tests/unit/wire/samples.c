@@ -216,6 +216,7 @@ const struct sample samples[] = {
     {"note", WIRE_NOTE, put_log_fields},
     {"progress", WIRE_PROGRESS, put_progress},
     {"full", WIRE_FULL, wire_put_full},
+    {"last", WIRE_LAST, wire_put_last},
 };
 const size_t sample_count = sizeof samples / sizeof samples[0];
 
@@ -292,6 +293,12 @@ enum status recode(const struct wire_frame *frame, struct buf *out, struct error
         break;
     case WIRE_PROGRESS:
         RECODE(progress);
+        break;
+    case WIRE_LAST:
+        status = wire_get_last(frame, err);
+        if (status == STATUS_OK) {
+            status = wire_put_last(out, err);
+        }
         break;
     case WIRE_FULL:
         status = wire_get_full(frame, err);
