@@ -111,6 +111,9 @@ struct wire_ready {
     uint32_t handler_abi;
 };
 
+/* How the reason of a REFUSED ends when it is not the program's own: what it wrote last says more. */
+#define WIRE_ENDED_EARLY "before it was ready"
+
 struct wire_refused {
     struct wire_bytes reason;
 };

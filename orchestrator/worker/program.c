@@ -138,7 +138,7 @@ static enum status ended_at_start(struct error *err) {
     char text[64];
     struct child_end end = bury();
     describe(&end, text, sizeof text);
-    return error_set(err, STATUS_INVALID, "the program %s before it was ready", text);
+    return error_set(err, STATUS_INVALID, "the program %s " WIRE_ENDED_EARLY, text);
 }
 
 /* The node watches how long this takes. */

@@ -179,6 +179,13 @@ static void tell_over(struct worker *worker, struct run *run, bool in_hand,
     worker->events.over(worker->events.context, worker, run, &outcome);
 }
 
+static bool ended_early(const struct worker *worker) {
+    static const char end[] = WIRE_ENDED_EARLY;
+    size_t length = strlen(worker->why);
+    return worker->cause == CAUSE_REFUSED && length >= sizeof end - 1 &&
+           strcmp(worker->why + length - (sizeof end - 1), end) == 0;
+}
+
 static void tell_dead(struct worker *worker, enum brakes_cause cause,
                       const struct verdict *verdict) {
     const char *how = worker->cause == CAUSE_NONE ? verdict->text : worker->why;
@@ -191,7 +198,7 @@ static void tell_dead(struct worker *worker, enum brakes_cause cause,
     struct buf reason;
     buf_init(&reason, 2048);
     buf_append_string(&reason, how);
-    if (cause == BRAKES_OWN) {
+    if (cause == BRAKES_OWN || ended_early(worker)) {
         struct buf line;
         buf_init(&line, OUTPUT_TAIL_BYTES);
         output_last_line(&worker->output, &line);

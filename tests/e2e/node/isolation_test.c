@@ -155,14 +155,14 @@ Test(isolation, c53_pools_of_every_kind_are_parked_and_status_says_why) {
               "pipeline: p\nstages:\n  - {name: steer, handler: '%H:steer'}\n"
               "  - {name: library, handler: '%H:init_fail', workers: 3}\n"
               "  - {name: placeholder, command: [echo, '{with.nonesuch}']}\n"
-              "  - {name: crasher, worker: [sh, -c, 'exit 7'], workers: 3}\n"
+              "  - {name: crasher, worker: [sh, -c, 'echo no model file >&2; exit 7'], workers: 3}\n"
               "  - {name: refuser, worker: [sh, refuse.sh]}\n  - {name: last, command: [cat]}\n");
     rig_write(&rig, "refuse.sh", "read hello; echo '{\"type\":\"refused\",\"message\":\"no model\"}'\n");
     cr_assert_eq(rig_run(&rig, NULL, "apply p.yaml"), 0);
     rig_start(&rig, 0, "--lease 5s");
     expect_parked("library", "the model file x.bin is missing");
     expect_parked("placeholder", "nonesuch");
-    expect_parked("crasher", "exited with status 7");
+    expect_parked("crasher", "exited with status 7 before it was ready: no model file");
     expect_parked("refuser", "no model");
     rig_submit(&rig, "round", 10, "{\"steer\": [\"last\"]}");
     rig_submit(&rig, "stuck", 10, "{}");
