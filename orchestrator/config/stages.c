@@ -56,25 +56,80 @@ static void check_kind(struct loader *loader, const struct tree_node *node,
     }
 }
 
+static const struct tree_node *argument_at(const struct tree_node *list, size_t index) {
+    const struct tree_node *argument = list->first;
+    for (; index > 0; index--) {
+        argument = argument->next;
+    }
+    return argument;
+}
+
 /* The worker reads them in the same way. */
+static void check_command(struct loader *loader, const struct tree_node *list,
+                          const struct stage_def *stage, size_t count) {
+    struct error err = ERROR_NONE;
+    size_t fault;
+    if (placeholders_check(stage->arguments, count, stage->batch_size > 0, &fault, &err) !=
+        STATUS_OK) {
+        bool is_variable = strstr(stage->arguments[fault], "${") != NULL;
+        mistake_add(loader->mistakes, argument_at(list, fault)->at,
+                    is_variable ? "a ${NAME} for the program itself is written $${{NAME}}" : NULL,
+                    "'command': %s", err.text);
+    }
+}
+
+/* The first placeholder of a command in the text; LITERAL when there is none. What else stands in braces is the program's. */
+static enum placeholder find_placeholder(const char *text) {
+    for (const char *brace = strchr(text, '{'); brace != NULL; brace = strchr(brace, '{')) {
+        struct placeholder_piece piece;
+        struct error ignored = ERROR_NONE;
+        const char *at = brace;
+        if (placeholder_next(&at, &piece, &ignored) != STATUS_OK) {
+            brace++;
+        } else if (piece.source != PLACEHOLDER_LITERAL) {
+            return piece.source;
+        } else {
+            brace = at;
+        }
+    }
+    return PLACEHOLDER_LITERAL;
+}
+
+static void check_worker(struct loader *loader, const struct tree_node *list,
+                         const struct stage_def *stage, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        enum placeholder found = find_placeholder(stage->arguments[i]);
+        if (found != PLACEHOLDER_LITERAL) {
+            mistake_add(loader->mistakes, argument_at(list, i)->at, NULL,
+                        "'worker': {%s} is a placeholder, and they are for 'command': a worker "
+                        "reads hello and its tasks from standard input",
+                        placeholder_name(found));
+        }
+    }
+}
+
 static void check_arguments(struct loader *loader, const struct tree_node *node,
                             const struct stage_def *stage) {
-    const struct tree_node *list = tree_get(node, "command");
-    size_t count = 0, fault;
+    bool is_command = tree_get(node, "command") != NULL;
+    const struct tree_node *list = tree_get(node, is_command ? "command" : "worker");
+    size_t count = 0;
     while (stage->arguments != NULL && stage->arguments[count] != NULL) {
         count++;
     }
     if (list == NULL || list->kind != TREE_LIST || count == 0 || count != (size_t)list->count) {
         return; /* it was reported, or there is none */
     }
-    struct error err = ERROR_NONE;
-    if (placeholders_check(stage->arguments, count, stage->batch_size > 0, &fault, &err) !=
-        STATUS_OK) {
-        const struct tree_node *argument = list->first;
-        for (; fault > 0; fault--) {
-            argument = argument->next;
-        }
-        mistake_add(loader->mistakes, argument->at, NULL, "'command': %s", err.text);
+    (is_command ? check_command : check_worker)(loader, list, stage, count);
+}
+
+/* One text has no place for the results of many tasks. */
+static void check_stdout(struct loader *loader, const struct tree_node *node,
+                         const struct stage_def *stage) {
+    const struct tree_node *form = tree_get(node, "stdout");
+    if (stage->kind == STAGE_COMMAND && form != NULL && stage->batch_size > 0 &&
+        stage->stdout_form != NULL && strcmp(stage->stdout_form, "text") == 0) {
+        mistake_add(loader->mistakes, form->at, "leave 'stdout' out, or 'batch'",
+                    "'stdout: text' is of one task, but a stage with 'batch' runs many at once");
     }
 }
 
@@ -95,6 +150,7 @@ static void read_stage(struct loader *loader, const struct tree_node *node, int 
     walk_mapping(loader, LEVEL_STAGE, node, stage, title(loader, node, number));
     check_kind(loader, node, stage);
     check_arguments(loader, node, stage);
+    check_stdout(loader, node, stage);
 }
 
 /* At most CONFIG_STAGES_MAX names, so each is compared with each. */

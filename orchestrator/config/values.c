@@ -83,6 +83,11 @@ void values_read_texts(struct loader *loader, const struct config_key *key,
                     "'%s' must be a list: the program, then its arguments", key->name);
         return;
     }
+    if (key->type == TYPE_ARGUMENTS && node->kind == TREE_LIST && (node->count == 0 || node->count > key->high)) {
+        mistake_add(loader->mistakes, node->at, NULL, "'%s' must be a list of 1 to %lld: the program, then its arguments",
+                    key->name, (long long)key->high);
+        return;
+    }
     int room = count_entries(loader, key, node, "a text"), count = 0;
     if (room == 0) {
         return;
