@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,6 +29,16 @@ static void close_fd(int *fd) {
 
 /* ---- start and end ---- */
 
+/* As in a stage, whose pipeline's folder is this one: a name without a slash is looked for here first, then in PATH. */
+static int start(pid_t *pid, char *const *argv, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes) {
+    struct stat found;
+    bool is_here = strchr(argv[0], '/') == NULL && stat(argv[0], &found) == 0 && S_ISREG(found.st_mode);
+    if (is_here && access(argv[0], X_OK) == 0) {
+        return posix_spawn(pid, argv[0], actions, attributes, argv, environ);
+    }
+    return posix_spawnp(pid, argv[0], actions, attributes, argv, environ);
+}
+
 static int spawn(pid_t *pid, char *const *argv, int in, int out) {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -40,7 +51,7 @@ static int spawn(pid_t *pid, char *const *argv, int in, int out) {
     posix_spawnattr_setsigdefault(&attributes, &all);
     posix_spawnattr_setpgroup(&attributes, 0);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-    int code = posix_spawnp(pid, argv[0], &actions, &attributes, argv, environ);
+    int code = start(pid, argv, &actions, &attributes);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     return code;

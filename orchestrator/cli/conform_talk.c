@@ -81,15 +81,16 @@ json_t *talk_parse(const char *text, size_t length) {
 
 /* ---- messages of the program ---- */
 
-static bool fail_end(struct talk *talk) {
+/* It has closed a stream: mostly because it ended, and how says more. */
+static bool fail_end(struct talk *talk, const char *expected, const char *stream) {
     int status;
     if (!program_wait(&talk->program, &status, program_now_ms() + TALK_END_MS)) {
-        return talk_fail(talk, "a line", "the end of its standard output, while it lives on");
+        return talk_fail(talk, expected, "the end of its standard %s, while it lives on", stream);
     }
     if (WIFSIGNALED(status)) {
-        return talk_fail(talk, "a line", "its death of signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+        return talk_fail(talk, expected, "its death of signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
     }
-    return talk_fail(talk, "a line", "its exit with status %d", WEXITSTATUS(status));
+    return talk_fail(talk, expected, "its exit with status %d", WEXITSTATUS(status));
 }
 
 static bool read_line(struct talk *talk, int64_t deadline_ms) {
@@ -98,8 +99,9 @@ static bool read_line(struct talk *talk, int64_t deadline_ms) {
         case PROGRAM_LINE:
             break;
         case PROGRAM_END:
-            return fail_end(talk);
+            return fail_end(talk, "a line", "output");
         case PROGRAM_SILENT:
+            talk->silent = true;
             return talk_fail(talk, "a line", "nothing in time");
         case PROGRAM_FLOOD:
             return talk_fail(talk, "a line of at most 256 MB", "more than that");
@@ -137,17 +139,17 @@ static bool write_line(struct talk *talk, struct buf *line) {
     buf_append_char(line, '\n');
     bool written = program_write(&talk->program, line->data, line->length, program_now_ms() + talk->timeout_ms);
     buf_finish(line);
-    if (!written) {
-        talk_fail(talk, "that it reads its standard input", "%s",
-                  talk->program.in < 0 ? "its standard input is closed" : "it does not in time");
+    if (!written && talk->program.in < 0) {
+        return fail_end(talk, "that it reads its standard input", "input");
     }
-    return written;
+    return written || talk_fail(talk, "that it reads its standard input", "it does not in time");
 }
 
 bool talk_hello(struct talk *talk, const char *with, const char *members) {
     program_kill(&talk->program);
     json_object_clear(talk->open);
     json_array_clear(talk->notes);
+    talk->silent = false;
     struct error err = ERROR_NONE;
     if (program_start(&talk->program, talk->argv, &err) != STATUS_OK) {
         return talk_fail(talk, "that it can be started", "%s", err.text);
@@ -171,7 +173,8 @@ bool talk_start(struct talk *talk, const char *with, const char *members) {
     }
     json_t *message = talk_message(talk, program_now_ms() + TALK_READY_MS);
     if (message == NULL) {
-        snprintf(talk->expected, sizeof talk->expected, "{\"type\":\"ready\"} within 30 s of its start");
+        snprintf(talk->expected, sizeof talk->expected, "{\"type\":\"ready\"} %s",
+                 talk->silent ? "within 30 s of its start" : "as the answer to hello");
         return false;
     }
     bool ready = strcmp(json_string_value(json_object_get(message, "type")), "ready") == 0;
@@ -304,8 +307,29 @@ static bool same_member(const char *name, const json_t *wanted, const json_t *ca
     return strcmp(name, "sql") == 0 ? same_statements(came, wanted) : json_equal(wanted, came);
 }
 
+/* Takes the marks of mark_number away again. */
+static void unmark_numbers(char *text) {
+    char *to = text;
+    for (const char *at = text; *at != '\0';) {
+        const char *digits = at + 2 + (strncmp(at, "\"#-", 3) == 0 ? 1 : 0);
+        size_t count = strncmp(at, "\"#", 2) == 0 ? strspn(digits, "0123456789") : 0;
+        if (count > EXACT_DIGITS && digits[count] == '"') {
+            size_t length = (size_t)(digits + count - at) - 2;
+            memmove(to, at + 2, length);
+            to += length;
+            at = digits + count + 1;
+        } else {
+            *to++ = *at++;
+        }
+    }
+    *to = '\0';
+}
+
 static void show(const json_t *value, char *out, size_t size) {
     char *text = value == NULL ? NULL : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+    if (text != NULL) {
+        unmark_numbers(text);
+    }
     size_t length = text == NULL ? 0 : strlen(text);
     snprintf(out, size, "%.*s%s", SHOWN_BYTES, text == NULL ? "none" : text, length > SHOWN_BYTES ? "..." : "");
     free(text);

@@ -17,6 +17,7 @@ struct talk {
     int batch;          /* 0: tasks come one by one */
     int64_t timeout_ms; /* of an answer */
     struct program program;
+    bool silent; /* nothing came in time */
     unsigned last_id;
     char batch_id[TALK_ID_SIZE]; /* of the batch in hand; "" when there is none */
     json_t *open;                /* ids in hand, an object */

@@ -104,6 +104,32 @@ ParameterizedTest(struct broken *broken, conform, each_rule_that_is_broken_is_na
     buf_finish(&names);
 }
 
+static void want_first(const char *line, const char *arguments) {
+    struct run *run = cli("conform %s", arguments);
+    cr_expect_eq(run->status, 1);
+    cr_expect(has(run->out, line), "%s: %s", arguments, run->out);
+}
+
+Test(conform, an_end_is_told_as_it_was) {
+    want_first("not ok ready: expected {\"type\":\"ready\"} as the answer to hello; came its exit with status 3; ",
+               "-- sh -c 'read -r hello; exit 3'");
+    want_first("; came its exit with status 0; ", "-- true");
+    want_first("; came its death of signal 9 (Killed); ", "-- sh -c 'kill -9 $$'");
+    want_first("expected that it reads its standard input; came the end of its standard input, while it lives on; ",
+               "-- sh -c 'exec <&-; echo \"{\\\"type\\\":\\\"ready\\\"}\"; exec sleep 20'");
+}
+
+Test(conform, numbers_are_shown_as_they_are) {
+    want_first("not ok big_numbers: expected the output 9007199254740993; came 9007199254740992; ",
+               "-- python3 " BREAKING " loses_digits");
+}
+
+/* As in a stage of a pipeline in this folder. */
+Test(conform, a_program_is_looked_for_here_first) {
+    shell("printf '#!/bin/sh\nread -r hello\nexit 7\n' >true && chmod 755 true");
+    want_first("came its exit with status 7; ", "-- true");
+}
+
 /* Every check after the first would say the same: what it says is enough. */
 Test(conform, wrong_ids_and_second_results_are_named) {
     struct run *run = cli("conform -- python3 " BREAKING " answers_with_numbers");
