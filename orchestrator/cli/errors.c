@@ -11,7 +11,7 @@ enum { GROUPS_SHOWN = 20, TEXT_WIDTH = 100 };
 enum { STAGE, KIND, FAILED, RETRYING, FIRST_SEEN, LAST_SEEN, KEY, ERROR_TEXT, GROUPS };
 
 static const struct table_column columns[] = {
-    {"STAGE", false}, {"FAILED", true}, {"RETRYING", true}, {"FIRST SEEN", false}, {"LAST SEEN", false}, {"KIND", false},
+    {"STAGE", false}, {"FAILED", true}, {"RETRYING", true}, {"FIRST SEEN", false}, {"LAST SEEN", false}, {"REASON", false},
 };
 
 static void add_time(struct table *table, const char *iso) {
@@ -124,7 +124,7 @@ static const struct option_spec options[] = {
 const struct command command_errors = {
     .name = "errors",
     .usage = "PIPELINE [--all] [--json]",
-    .summary = "tasks now in error, by stage and kind; a kind is a pattern for --error",
+    .summary = "tasks now in error, by stage and reason; a reason is a pattern for --error",
     .options = options,
     .min_positional = 1,
     .max_positional = 1,

@@ -7,28 +7,31 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "cli/output.h"
 #include "db/sync.h"
 #include "sql/statements.h"
 
-enum { BAR_WIDTH = 30 };
+enum { BAR_WIDTH = 30, WAITS_MS = 2000, TELL_EVERY_MS = 10000 };
 
 struct progress {
-    bool drawn, bars;
+    bool wanted, drawn, bars;
     int lines;
-    int64_t start_ms, last_work_ms, last_total;
+    int64_t start_ms, last_work_ms, last_work, last_ended;
+    int64_t busy_ms, told_ms; /* when something was in this node's hands last, and when it was told for what it waits */
 };
 
 struct progress *progress_create(bool wanted) {
     struct progress *progress = mem_alloc(sizeof *progress);
     progress->bars = wanted && isatty(STDERR_FILENO) && getenv("NO_PROGRESS") == NULL;
-    progress->start_ms = clock_now_ms(&clock_boottime);
+    progress->wanted = wanted;
+    progress->start_ms = progress->busy_ms = clock_now_ms(&clock_boottime);
     return progress;
 }
 
 /* Documents that have yet to pass a stage: those that stand at it or before it. */
-static void draw(struct progress *progress, const struct node_report *report) {
+static void draw(struct progress *progress, const struct node_report *report, int64_t awaited) {
     if (progress->lines > 0) {
         fprintf(stderr, "\033[%dA\033[J", progress->lines); /* a reload may have changed how many there are */
     }
@@ -55,17 +58,44 @@ static void draw(struct progress *progress, const struct node_report *report) {
         fputc('\n', stderr);
     }
     progress->lines = report->stage_count;
+    if (awaited > 0) {
+        fprintf(stderr, "waiting for %" PRId64 " task%s: delayed, or in the hands of another node\n", awaited,
+                text_plural(awaited));
+        progress->lines++;
+    }
+}
+
+/* Tasks for which the run goes on though none is in this node's hands. 0: it has work, or only just ended the last. */
+static int64_t count_awaited(struct progress *progress, const struct node_report *report, int64_t now_ms) {
+    int64_t open = 0;
+    for (int i = 0; i < report->stage_count; i++) {
+        const struct scheduler_stage_report *stage = &report->stages[i];
+        if (stage->queued + stage->running > 0) {
+            progress->busy_ms = now_ms;
+        }
+        open += !stage->elsewhere && stage->parked == NULL && report->open[i] > 0 ? report->open[i] : 0;
+    }
+    return now_ms - progress->busy_ms < WAITS_MS || report->scanning ? 0 : open;
 }
 
 void progress_report(void *context, const struct node_report *report) {
     struct progress *progress = context;
-    int64_t total = report->done + report->failed;
-    if (total != progress->last_total) {
-        progress->last_total = total;
-        progress->last_work_ms = clock_now_ms(&clock_boottime);
+    int64_t ended = report->done + report->failed, work = ended, now_ms = clock_now_ms(&clock_boottime);
+    for (int i = 0; i < report->stage_count; i++) {
+        work += report->stages[i].runs; /* of a document that goes on elsewhere, too */
+    }
+    if (work != progress->last_work) {
+        progress->last_work = work;
+        progress->last_work_ms = now_ms;
+    }
+    progress->last_ended = ended;
+    int64_t awaited = progress->wanted ? count_awaited(progress, report, now_ms) : 0;
+    if (awaited > 0 && (progress->told_ms == 0 || now_ms - progress->told_ms >= TELL_EVERY_MS)) {
+        progress->told_ms = now_ms;
+        log_event(LOG_INFO, "run.waits", "tasks=%" PRId64 " for=%s", awaited, log_text("their time, or another node"));
     }
     if (progress->bars) {
-        draw(progress, report);
+        draw(progress, report, awaited);
         progress->drawn = true;
     }
 }
@@ -74,17 +104,19 @@ void progress_destroy(struct progress *progress) {
     free(progress);
 }
 
-/* All documents that are failed now; `before`: none of them failed in this run. */
-static void print_failures(struct db_sync *db, const char *pipeline, bool before) {
-    struct db_param params[] = {DB_TEXT(pipeline)};
+/* All documents that are failed now: those of this run, and those that failed before. */
+static void print_failures(const struct progress *progress, struct db_sync *db, const char *pipeline) {
+    char ran_ms[24];
+    snprintf(ran_ms, sizeof ran_ms, "%" PRId64, clock_now_ms(&clock_boottime) - progress->start_ms);
+    struct db_param params[] = {DB_TEXT(pipeline), DB_TEXT(ran_ms)};
     struct db_result *result = NULL;
     struct error err = ERROR_NONE;
-    if (sync_run(db, NULL, sql_failed_reasons.text, 1, params, &result, &err) != STATUS_OK) {
+    if (sync_run(db, NULL, sql_failed_reasons.text, 2, params, &result, &err) != STATUS_OK) {
         return;
     }
     for (int i = 0; i < db_rows(result); i++) {
         printf("  %lld %s in %s: %s  (for instance %s)\n", (long long)db_int64(result, i, 0),
-               before ? "failed before" : "failed", db_value(result, i, 1), text_shown(db_value(result, i, 2)),
+               db_bool(result, i, 4) ? "failed before" : "failed", db_value(result, i, 1), text_shown(db_value(result, i, 2)),
                text_shown(db_value(result, i, 3)));
     }
     if (db_rows(result) > 0) {
@@ -96,7 +128,8 @@ static void print_failures(struct db_sync *db, const char *pipeline, bool before
 
 static void print_counts(const struct progress *progress, const struct node_result *result) {
     int64_t ended = result->done + result->failed;
-    int64_t end = progress->last_work_ms != 0 ? progress->last_work_ms : clock_now_ms(&clock_boottime);
+    bool seen = progress->last_work_ms != 0 && progress->last_ended == ended;
+    int64_t end = seen ? progress->last_work_ms : clock_now_ms(&clock_boottime);
     double seconds = (double)(end - progress->start_ms) / 1000.0;
     seconds = seconds < 0.001 ? 0.001 : seconds;
     if (ended > 0) {
@@ -105,6 +138,8 @@ static void print_counts(const struct progress *progress, const struct node_resu
                rate < 10 ? 1 : 0, rate, result->failed);
     } else if (result->runs > 0) {
         printf("0 documents done; %" PRId64 " run%s here", result->runs, text_plural(result->runs));
+    } else if (result->stuck > 0) {
+        printf("0 documents done");
     } else {
         printf("0 documents: nothing to do%s", result->elsewhere > 0 ? " here" : "");
     }
@@ -122,7 +157,7 @@ void progress_summary(struct progress *progress, const struct node_result *resul
     struct error err = ERROR_NONE;
     if (sync_open(url, "summary", &db, &err) == STATUS_OK) {
         for (int i = 0; i < pipeline_count; i++) {
-            print_failures(db, pipelines[i].def->name, result->failed == 0);
+            print_failures(progress, db, pipelines[i].def->name);
         }
         sync_close(db);
     }

@@ -201,8 +201,9 @@ static enum exit_status run_node(const struct args *args, struct run_state *stat
         exit_status = EXIT_SOME_FAILED;
     }
     if (result.stuck > 0) {
-        fprintf(stderr, "pgstage: %lld task%s cannot go on: %s\n", (long long)result.stuck, text_plural(result.stuck),
-                result.stuck_reason);
+        fprintf(stderr, "pgstage: %lld task%s cannot go on: %s; %s, and run again\n", (long long)result.stuck,
+                text_plural(result.stuck), result.stuck_reason,
+                strstr(result.stuck_reason, " is paused") != NULL ? "resume it" : "mend it");
     }
     if (status == STATUS_OK && state->options.until_idle) {
         progress_summary(state->progress, &result, state->session.database.url, state->set.count, state->set.pipelines);

@@ -101,8 +101,10 @@ static void warn_of_notes(const struct giving *giving, int node) {
     json_array_foreach(giving->notes[node], at, note) {
         const char *pipeline = member(note, "pipeline"), *text = member(note, "text");
         if (text != NULL && (giving->view->pipeline == NULL || pipeline == NULL || same(pipeline, giving->view->pipeline))) {
-            give(giving, pipeline, member(note, "stage"), "%s (node %s, pid %s)", text,
-                 db_value(nodes, node, NODE_ID), db_value(nodes, node, NODE_PID));
+            bool parked = strncmp(text, "parked: ", strlen("parked: ")) == 0;
+            give(giving, pipeline, member(note, "stage"), "%s (node %s, pid %s)%s", text,
+                 db_value(nodes, node, NODE_ID), db_value(nodes, node, NODE_PID),
+                 parked ? "; mend it, then send that process a HUP" : "");
         }
     }
 }

@@ -1,5 +1,6 @@
 /* tasks.c - pgstage tasks PIPELINE: lists tasks, a page at a time. */
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/catalog.h"
 #include "cli/json_write.h"
@@ -43,6 +44,19 @@ static void add_shown(struct table *table, const char *text, int max_width) {
     buf_finish(&cell);
 }
 
+static void add_reason(struct table *table, const struct db_result *page, int row) {
+    const char *reason = db_value(page, row, FOUND_ERROR_TEXT);
+    struct buf due;
+    buf_init(&due, SIZE_MAX);
+    if (*reason == '\0' && !db_is_null(page, row, FOUND_DUE_AT)) {
+        buf_append_string(&due, "due ");
+        text_time(&due, db_value(page, row, FOUND_DUE_AT));
+        reason = due.data;
+    }
+    add_shown(table, reason, REASON_WIDTH);
+    buf_finish(&due);
+}
+
 static void add_as_row(struct table *table, const struct db_result *page, int row) {
     struct buf time;
     buf_init(&time, SIZE_MAX);
@@ -52,9 +66,11 @@ static void add_as_row(struct table *table, const struct db_result *page, int ro
     table_add(table, db_value(page, row, FOUND_STATUS));
     table_add(table, db_value(page, row, FOUND_STAGE));
     table_add(table, db_value(page, row, FOUND_VERSION));
-    table_add(table, db_value(page, row, FOUND_ATTEMPT));
+    /* What is over has no attempt: those of its stages began at 0 each. */
+    bool is_done = strcmp(db_value(page, row, FOUND_STATUS), "done") == 0;
+    table_add(table, is_done ? "" : db_value(page, row, FOUND_ATTEMPT));
     table_add(table, time.data);
-    add_shown(table, db_value(page, row, FOUND_ERROR_TEXT), REASON_WIDTH);
+    add_reason(table, page, row);
     buf_finish(&time);
 }
 

@@ -206,12 +206,13 @@ Test(roles, a_viewer_sees_states_and_errors_but_no_documents) {
     const struct db_param find[] = {DB_TEXT("p"), DB_NULL, DB_NULL, DB_NULL, DB_NULL,
                                     DB_NULL,      DB_NULL, DB_TEXT("0"), DB_TEXT("10"), DB_TEXT("false")};
     const struct db_param name[] = {DB_TEXT("p"), DB_TEXT("k")};
+    const struct db_param reasons[] = {DB_TEXT("p"), DB_TEXT("1")};
     expect_statement(db, &sql_status, 1, &DB_NULL, "");
     expect_statement(db, &sql_status_nodes, 0, NULL, "");
     expect_statement(db, &sql_status_health, 0, NULL, "");
     expect_statement(db, &sql_names, 0, NULL, "");
     expect_statement(db, &sql_find_tasks, 10, find, "");
-    expect_statement(db, &sql_failed_reasons, 1, name, "");
+    expect_statement(db, &sql_failed_reasons, 2, reasons, "");
     expect_statement(db, &sql_show_failures, 1, &DB_TEXT("1"), "");
     expect_statement(db, &sql_show_task, 2, name, "42501");
     expect_statement(db, &sql_show_outputs, 1, &DB_TEXT("1"), "42501");

@@ -125,7 +125,7 @@ Test(status, warns_of_what_nodes_note_of_pauses_and_of_counts) {
                        "cannot be read\"}]' where id = 77; update pgstage.stage set paused = true where name = 'first';"
                        "insert into pgstage.task_count_delta select 1, 1, 'done', 0 from generate_series(1, 30000)");
     struct run *run = cli("status lib");
-    cr_expect(has(run->out, "\nwarning: lib/first: parked: init \\x1b failed (node 77, pid 1)\n"), "%s", run->out);
+    cr_expect(has(run->out, "\nwarning: lib/first: parked: init \\x1b failed (node 77, pid 1); mend it, then send that process a HUP\n"), "%s", run->out);
     cr_expect(has(run->out, "\nwarning: lib: the source cannot be read (node 77, pid 1)\n"), "%s", run->out);
     cr_expect(has(run->out, "\nwarning: lib/first: paused, with 1 ready task\n"), "%s", run->out);
     cr_expect(has(run->out, "changes of counts wait to be folded"), "%s", run->out);

@@ -43,8 +43,10 @@ Test(tasks, are_listed_as_a_table) {
     cr_expect_eq(run->status, 0);
     cr_expect_str_eq(first_line(run->out),
                      "KEY                STATUS   STAGE   VERSION  ATTEMPT  UPDATED                 REASON");
-    cr_expect(has(run->out, "\ngood               done     second        1        0  "), "%s", run->out);
+    cr_expect(has(run->out, "\ngood               done     second        1           2"), "%s", run->out);
     cr_expect(has(run->out, "division by zero\n"), "%s", run->out);
+    cr_expect(has(run->out, "\n100%_sure          delayed  first         1        0  ") && has(run->out, "  due 2"), "%s",
+              run->out);
     cr_expect(has(run->out, "\nesc\\x1b[31m\\nnext  ready    first "), "%s", run->out);
     cr_expect(!has(run->out, "\033"), "no control bytes");
     cr_expect(!has(run->out, " \n"), "no blanks at a line's end");
@@ -140,6 +142,7 @@ Test(show, tells_of_outputs_and_last_lines) {
               "from pgstage.task t, pgstage.stage s where t.key = 'good' and s.name = 'first' returning 1"));
     struct run *run = cli("show lib good");
     cr_expect(has(run->out, "\nOUTPUT OF  VERSION  MADE "), "%s", run->out);
+    cr_expect(has(run->out, "  first, version 1, attempt 2: crash: "), "the one that it was, of which none is counted: %s", run->out);
     cr_expect(has(run->out, "  4.9 kB  {\"text\": \"word word word"), "%s", run->out);
     cr_expect(has(run->out, "…\n"), "%s", run->out);
     cr_expect(has(run->out, ": crash: killed by SIGSEGV\n    | line one\n    | \\x1b[31mline two\n"), "%s", run->out);
