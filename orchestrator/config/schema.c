@@ -122,11 +122,11 @@ const struct config_key config_keys[] = {
      .description = "What follows a failed run."},
     {.name = "limits", .levels = POLICY, .type = TYPE_MAPPING, .inner = LEVEL_LIMITS,
      .only = USE_PROCESS,
-     .description = "What a worker process may use."},
+     .description = "What a worker process, or the program of a command, may use."},
     {.name = "with", .levels = LEVEL_STAGE, .type = TYPE_JSON, .only = USE_PROCESS,
      .fallback = "{}", FIELD(stage_def, with_json),
-     .description = "Settings for the handler, passed on as JSON: true, false, null and JSON "
-                    "numbers are such when they stand without quotes, all else is text."},
+     .description = "Settings for the handler or program, passed on as JSON: true, false, null and "
+                    "JSON numbers are such when they stand without quotes, all else is text."},
     {.name = "stdout", .levels = LEVEL_STAGE, .type = TYPE_WORD, .words = stdout_words,
      .only = USE_COMMAND, .fallback = "json", FIELD(stage_def, stdout_form),
      .description = "What the command's standard output is: its output as JSON; text, which becomes "
@@ -138,15 +138,15 @@ const struct config_key config_keys[] = {
     {.name = "env", .levels = POLICY, .type = TYPE_VARIABLES, .only = USE_PROCESS,
      FIELD(stage_def, env), .low = 1, .high = 100,
      .description = "Environment variables for the worker, one or a list: NAME is taken from the "
-                    "node's environment, NAME=VALUE is set. Others are not passed on, but PATH, LANG, "
-                    "LC_*, TZ, HOME and TMPDIR."},
+                    "node's environment, NAME=VALUE is set. Without being listed only PATH, LANG, LC_*, "
+                    "TZ, HOME, USER and LOGNAME are passed on."},
     {.name = "user", .levels = POLICY, .type = TYPE_TEXT, .only = USE_PROCESS,
      FIELD(stage_def, user), .high = 32,
-     .description = "The user of the operating system whom the workers run as. Only for a node that "
-                    "runs as root."},
+     .description = "The name of the user of the operating system whom the workers run as. The node "
+                    "must run as root, or as that user."},
     {.name = "batch", .levels = LEVEL_STAGE, .type = TYPE_MAPPING, .inner = LEVEL_BATCH,
      .only = USE_PROCESS,
-     .description = "Tasks are given to the handler several at a time."},
+     .description = "Tasks are given to the handler or program several at a time."},
     {.name = "recycle", .levels = POLICY, .type = TYPE_MAPPING, .inner = LEVEL_RECYCLE,
      .only = USE_PROCESS,
      .description = "When a worker process is replaced by a fresh one."},
