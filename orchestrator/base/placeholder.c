@@ -35,7 +35,8 @@ static enum status parse(const char *text, size_t length, struct placeholder_pie
             source = (enum placeholder)i;
         }
     }
-    bool has_empty_path = dot != NULL && name_length + 1 == length;
+    bool has_empty_path = dot != NULL && (name_length + 1 == length || text[length - 1] == '.' ||
+                                          memmem(dot, length - name_length, "..", 2) != NULL);
     if (source == PLACEHOLDER_LITERAL || (dot != NULL && (!sources[source].has_path || has_empty_path))) {
         return error_set(err, STATUS_INVALID,
                          "the placeholder {%.*s} is not known; there are key, version, attempt, pipeline, stage, folder, "

@@ -97,6 +97,9 @@ static enum placeholder find_placeholder(const char *text) {
 
 static void check_worker(struct loader *loader, const struct tree_node *list,
                          const struct stage_def *stage, size_t count) {
+    if (stage->arguments[0][0] == '\0') {
+        mistake_add(loader->mistakes, list->first->at, NULL, "'worker': the name of the program is empty");
+    }
     for (size_t i = 0; i < count; i++) {
         enum placeholder found = find_placeholder(stage->arguments[i]);
         if (found != PLACEHOLDER_LITERAL) {

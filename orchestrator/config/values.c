@@ -57,6 +57,37 @@ static bool is_variable(const char *text) {
            (text[length] == '\0' || text[length] == '=');
 }
 
+/* NAME, or NAME=VALUE, of that name. */
+static bool is_named(const char *text, const char *name) {
+    size_t length = strcspn(text, "=");
+    return strlen(name) == length && memcmp(text, name, length) == 0;
+}
+
+/* What pgstage sets itself. */
+static bool is_own(const char *text) {
+    static const char *const names[] = {"TMPDIR",          "PGSTAGE_PIPELINE", "PGSTAGE_STAGE",     "PGSTAGE_KEY",
+                                        "PGSTAGE_VERSION", "PGSTAGE_ATTEMPT",  "PGSTAGE_TASK_FILE", "PGSTAGE_RESULT_FILE"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (is_named(text, names[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* An entry that was there before: the same text, or the same variable. */
+static bool is_repeated(const struct config_key *key, const char *const *before, int count, const char *text) {
+    for (int i = 0; i < count; i++) {
+        bool same = key->type == TYPE_VARIABLES
+                        ? strcspn(before[i], "=") == strcspn(text, "=") && strncmp(before[i], text, strcspn(text, "=")) == 0
+                        : key->type == TYPE_NAMES && strcmp(before[i], text) == 0;
+        if (same) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Why the text is not what the key wants; NULL when it is. `hint` is set with it. */
 static const char *refuse_entry(const struct config_key *key, const char *text, const char **hint) {
     if (key->type == TYPE_LABELS && !config_is_label(text)) {
@@ -70,6 +101,10 @@ static const char *refuse_entry(const struct config_key *key, const char *text, 
     if (key->type == TYPE_VARIABLES && !is_variable(text)) {
         *hint = "NAME passes a variable of the node on, NAME=VALUE sets one";
         return "NAME or NAME=VALUE";
+    }
+    if (key->type == TYPE_VARIABLES && is_own(text)) {
+        *hint = "pgstage sets it for each worker";
+        return "a variable of yours";
     }
     return NULL;
 }
@@ -102,6 +137,9 @@ void values_read_texts(struct loader *loader, const struct config_key *key,
         if (wanted != NULL) {
             mistake_add(loader->mistakes, entry->at, hint, "an entry of '%s' must be %s, not %s",
                         key->name, wanted, mistake_quote(loader->scratch, text));
+        } else if (text != NULL && is_repeated(key, texts, count, text)) {
+            mistake_add(loader->mistakes, entry->at, NULL, "'%s' has %s twice", key->name,
+                        mistake_quote(loader->scratch, text));
         } else if (text != NULL) {
             texts[count++] = text;
         }
