@@ -54,6 +54,7 @@ static enum exit_status no_pipeline(const struct db_result *names, const char *p
         fprintf(stderr, ", nor any other; register one: pgstage apply FILE\n");
     } else {
         print_hint(&nearest, "there are", &list);
+        fprintf(stderr, "pgstage apply FILE registers that of a file\n");
     }
     nearest_finish(&nearest);
     buf_finish(&list);

@@ -34,7 +34,13 @@ static void print_connections(const struct connections *connections, int files) 
     connections_describe(connections, &needs);
     printf("a node that runs %s needs %s", files == 1 ? "it" : "them", needs.data);
     if (connections->most > connections->sure) {
-        printf(", and up to %" PRId64 " with the SQL that handlers queue, and scans", connections->most);
+        bool handlers = connections->has_handlers, programs = connections->has_programs;
+        printf(", and up to %" PRId64 " with ", connections->most);
+        if (handlers || programs) {
+            printf("the SQL that %s%s%s queue%s", handlers ? "handlers" : "", handlers && programs ? " and " : "",
+                   programs ? "programs" : "", connections->has_sources ? ", and " : "");
+        }
+        fputs(connections->has_sources ? "scans" : "", stdout);
     }
     putchar('\n');
     buf_finish(&needs);

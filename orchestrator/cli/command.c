@@ -117,6 +117,9 @@ void command_help(const struct command *command) {
                  option->value == NULL ? "" : option->value);
         printf("  %-24s %s\n", left, option->help);
     }
+    if (command->no_database) {
+        return;
+    }
     printf("  %-24s %s\n  %-24s %s\n", "--database URL", "instead of the embedded PostgreSQL", "--home FOLDER",
            "where the embedded PostgreSQL lives");
 }
@@ -201,6 +204,23 @@ static enum exit_status parse(struct args *args, int argc, char **argv, bool *he
     return EXIT_OK;
 }
 
+/* What stands in the usage line for the argument behind `given` others: the words that are no option, and not in brackets. */
+static const char *missing_word(const struct command *command, int given, size_t *length) {
+    int depth = 0;
+    for (const char *word = command->usage; *word != '\0'; word += *length + (word[*length] != '\0')) {
+        *length = strcspn(word, " \n");
+        bool counts = depth == 0 && word[0] != '[' && word[0] != '-';
+        if (counts && given-- == 0) {
+            return word;
+        }
+        for (size_t i = 0; i < *length; i++) {
+            depth += (word[i] == '[') - (word[i] == ']');
+        }
+    }
+    *length = 0;
+    return "";
+}
+
 enum exit_status command_run(const struct command *command, int argc, char **argv) {
     struct args args = {.command = command};
     bool help = false;
@@ -213,7 +233,9 @@ enum exit_status command_run(const struct command *command, int argc, char **arg
         return status;
     }
     if (args.count < command->min_positional) {
-        return usage_error(&args, "an argument is missing");
+        size_t length;
+        const char *word = missing_word(command, args.count, &length);
+        return usage_error(&args, "an argument is missing: %.*s", (int)length, word);
     }
     if (command->max_positional >= 0 && args.count > command->max_positional) {
         return usage_error(&args, "unexpected argument '%s'", args.positional[command->max_positional]);

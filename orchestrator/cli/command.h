@@ -44,6 +44,7 @@ struct command {
     const char *summary;
     const struct option_spec *options;
     int min_positional, max_positional; /* max -1: any number */
+    bool no_database;                   /* it uses none: --help does not name the options that lead to one */
     const char *pass_after;             /* a first argument after which everything belongs to another program; or NULL */
     enum exit_status (*run)(const struct args *args);
 };

@@ -112,5 +112,6 @@ const struct command command_conform = {
     .options = options,
     .min_positional = 1,
     .max_positional = -1,
+    .no_database = true,
     .run = run_conform,
 };

@@ -5,6 +5,7 @@
 
 #include "cli/argument_secrets.h"
 #include "cli/command.h"
+#include "cli/nearest.h"
 #include "cli/output.h"
 
 static const struct command *const commands[] = {
@@ -30,7 +31,18 @@ static const struct command *find_command(const char *name) {
             return commands[i];
         }
     }
-    fprintf(stderr, "pgstage: there is no command '%s'; `pgstage help` lists them\n", text_shown(name));
+    struct nearest nearest;
+    nearest_init(&nearest, name);
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        nearest_offer(&nearest, commands[i]->name);
+    }
+    fprintf(stderr, "pgstage: there is no command '%s'; ", text_shown(name));
+    if (nearest.best != NULL) {
+        fprintf(stderr, "did you mean '%s'?\n", nearest.best);
+    } else {
+        fprintf(stderr, "`pgstage help` lists them\n");
+    }
+    nearest_finish(&nearest);
     return NULL;
 }
 

@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,6 +88,10 @@ static enum status have_folder(struct made *made, struct error *err) {
     if (errno == EEXIST) {
         return want_empty(made->folder, err);
     }
+    if (errno == ENOENT) {
+        return error_set(err, STATUS_INVALID, "cannot make the folder %s: %s; make the one above it first", made->folder,
+                         strerror(errno));
+    }
     return error_set_errno(err, STATUS_INVALID, errno, "cannot make the folder %s", made->folder);
 }
 
@@ -145,12 +150,31 @@ static enum status write_all(struct made *made, const char *name, struct error *
     return code;
 }
 
+/* Where pgstage is installed, when CMake would not look there by itself; "" otherwise. */
+static void find_prefix(char *prefix, size_t size) {
+    char self[PATH_MAX], header[PATH_MAX + 64];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[length > 0 ? length : 0] = '\0';
+    for (int i = 0; i < 2; i++) { /* bin/pgstage */
+        char *slash = strrchr(self, '/');
+        *(slash != NULL ? slash : self) = '\0';
+    }
+    snprintf(header, sizeof header, "%s/include/pgstage/handler.h", self);
+    bool is_known = strcmp(self, "/usr") == 0 || strcmp(self, "/usr/local") == 0;
+    snprintf(prefix, size, "%s", is_known || access(header, R_OK) != 0 ? "" : self);
+}
+
 static void print_made(const struct made *made, const char *name) {
     for (int i = 0; i < made->file_count; i++) {
         printf("%s\n", text_shown(made->files[i]));
     }
-    printf("\nNext, in %s:\n  cmake -B build && cmake --build build && ctest --test-dir build\n  pgstage run %s.yaml\n",
-           text_shown(made->folder), name);
+    char prefix[PATH_MAX];
+    find_prefix(prefix, sizeof prefix);
+    printf("\nNext, in %s:\n", text_shown(made->folder));
+    printf("  cmake -B build%s%s%s && cmake --build build && ctest --test-dir build\n",
+           prefix[0] == '\0' ? "" : " '-DCMAKE_PREFIX_PATH=", text_shown(prefix), prefix[0] == '\0' ? "" : "'");
+    printf("  pgstage apply %s.yaml\n  pgstage submit %s first --payload '{\"text\": \"a pipeline counts words\"}'\n", name, name);
+    printf("  pgstage run %s.yaml --until-idle\n  pgstage show %s first\n", name, name);
 }
 
 static enum exit_status run_new(const struct args *args) {
@@ -186,5 +210,6 @@ const struct command command_new = {
     .options = options,
     .min_positional = 1,
     .max_positional = 1,
+    .no_database = true,
     .run = run_new,
 };

@@ -81,11 +81,15 @@ void connections_add(struct connections *connections, const struct definition *d
         bool elsewhere = definition->elsewhere != NULL && definition->elsewhere[s];
         int workers = elsewhere ? 0 : def->stages[s].workers;
         bool is_sql = def->stages[s].kind == STAGE_SQL;
+        bool is_handler = def->stages[s].kind == STAGE_HANDLER;
+        connections->has_handlers |= workers > 0 && is_handler;
+        connections->has_programs |= workers > 0 && !is_handler && !is_sql;
         connections->sql_workers += is_sql ? workers : 0;
         connections->sure += is_sql ? workers : 0;
         connections->most += is_sql || workers < HANDLER_LANES ? workers : HANDLER_LANES;
     }
     connections->most += def->source.present ? 1 : 0;
+    connections->has_sources |= def->source.present;
 }
 
 void connections_describe(const struct connections *connections, struct buf *out) {

@@ -14,6 +14,7 @@ enum exit_status run_find_way(const struct args *args, struct session *session, 
  * to want besides. */
 struct connections {
     int64_t sql_workers, sure, most;
+    bool has_handlers, has_programs, has_sources; /* that want `most` */
 };
 #define CONNECTIONS_NONE ((struct connections){.sure = 3, .most = 3})
 /* Adds what the stages of a definition want that are served here. */

@@ -17,5 +17,6 @@ const struct command command_schema = {
     .name = "schema",
     .usage = "",
     .summary = "print the JSON Schema of pipeline files",
+    .no_database = true,
     .run = run_schema,
 };

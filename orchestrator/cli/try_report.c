@@ -156,7 +156,9 @@ static void add_statement(struct buf *out, const struct trial *trial, int index)
     buf_finish(&cut);
     for (int p = 0; p < one->param_count; p++) {
         buf_append_format(out, "    $%d = ", p + 1);
-        text_show(out, one->params[p].data == NULL ? "null" : one->params[p].data, PARAMETER_WIDTH);
+        const char *value = one->params[p].data;
+        bool looks_null = value != NULL && strcmp(value, "null") == 0; /* of text, as of jsonb */
+        text_show(out, value == NULL ? "null" : looks_null ? "'null'" : value, PARAMETER_WIDTH);
         buf_append_char(out, '\n');
     }
     if (index + 1 == trial->failed_statement) {

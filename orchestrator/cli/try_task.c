@@ -206,6 +206,15 @@ static void take_progress(struct trial *trial, const struct db_result *result) {
     }
 }
 
+/* Most often the task has not come so far. What sql stages return is never an input. */
+static void note_no_input(const struct trial *trial) {
+    if (trial->position > 0 && trial->pipeline->stages[trial->position - 1].kind != STAGE_SQL && trial->input == NULL &&
+        trial->task.input.data == NULL) {
+        fprintf(stderr, "note: in version %lld of the task no stage before '%s' returned an output: its input is null, --input "
+                "gives another\n", (long long)trial->task.version, trial->stage->name);
+    }
+}
+
 static void take(struct trial *trial, const struct db_result *result) {
     trial->task.version = db_int64(result, 0, TASK_VERSION);
     trial->updated_at = arena_copy_string(&trial->arena, db_value(result, 0, TASK_UPDATED_AT));
@@ -218,6 +227,7 @@ static void take(struct trial *trial, const struct db_result *result) {
     if (trial->input == NULL) {
         trial->task.input = stored(trial, result, TASK_INPUT);
     }
+    note_no_input(trial);
     merge_inputs(trial, db_value(result, 0, TASK_INPUTS));
     take_progress(trial, result);
 }

@@ -75,6 +75,19 @@ static void go_on(const struct trial *trial, struct trial_verdict *verdict) {
     verdict->next_stage = last ? NULL : trial->pipeline->stages[trial->position + 1].name;
 }
 
+/* In the words of a node. */
+static const char *explain_route(struct trial *trial, const char *target) {
+    struct buf why;
+    buf_init(&why, SIZE_MAX);
+    buf_append_format(&why, "it was routed to \"%s\", which is no stage of its pipeline; the stages are: ", target);
+    for (int i = 0; i < trial->pipeline->stage_count; i++) {
+        buf_append_format(&why, "%s%s", i == 0 ? "" : ", ", trial->pipeline->stages[i].name);
+    }
+    const char *text = arena_copy(&trial->arena, why.data, why.length);
+    buf_finish(&why);
+    return text;
+}
+
 static void judge_route(struct trial *trial, struct trial_verdict *verdict) {
     const char *target = text_of(trial, trial->run.outcome.target);
     verdict->next = NEXT_ROUTE;
@@ -83,8 +96,7 @@ static void judge_route(struct trial *trial, struct trial_verdict *verdict) {
         return;
     }
     *verdict = (struct trial_verdict){.outcome = outcome_of(POOL_FAIL)};
-    verdict->reason = arena_format(&trial->arena, "it was routed to \"%s\", which is no stage of its pipeline",
-                                   target == NULL ? "" : target);
+    verdict->reason = explain_route(trial, target == NULL ? "" : target);
     plan(trial, POOL_FAIL, verdict);
 }
 

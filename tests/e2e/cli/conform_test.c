@@ -161,5 +161,5 @@ Test(conform, a_program_that_cannot_be_started_is_one_failure) {
     cr_assert_eq(run->status, 1);
     cr_assert_str_eq(run->out, "not ok ready: expected that it can be started; came cannot start ./no-such-program: No such "
                                "file or directory; see \"Life\" in docs/worker-protocol.md\n0 passed, 1 failed\n");
-    cli_refuses(2, "pgstage conform: an argument is missing", "conform --batch 3");
+    cli_refuses(2, "pgstage conform: an argument is missing: PROGRAM", "conform --batch 3");
 }

@@ -79,6 +79,11 @@ Test(definitions, a_check_says_how_many_connections_a_node_needs) {
                "SQL that handlers queue, and scans\n", "check a.yaml b.yaml");
     cli_prints("b.yaml: pipeline 'b', 1 stage: ok\n"
                "a node that runs it needs 3 connections, and up to 6 with the SQL that handlers queue, and scans\n", "check b.yaml");
+    write_file("c.yaml", "pipeline: c\nsource: {files: {path: .}}\nstages: [{name: x, sql: select 1}]\n");
+    cr_expect(has(cli("check c.yaml")->out, ", and up to 5 with scans\n"));
+    write_file("d.yaml", "pipeline: d\nstages: [{name: x, command: [cat]}]\n");
+    cr_expect(has(cli("check d.yaml")->out, ", and up to 4 with the SQL that programs queue\n"));
+    cr_expect(has(cli("check b.yaml d.yaml")->out, " with the SQL that handlers and programs queue, and scans\n"));
     char *few = as_role("few", "superuser connection limit 10");
     run = cli("check a.yaml b.yaml --against-db --database '%s'", few);
     cr_expect_eq(run->status, 0, "%s", run->err);

@@ -15,7 +15,7 @@ Test(new, writes_a_pipeline_of_the_folders_name) {
     struct run *run = cli("new letters//");
     cr_assert_eq(run->status, 0, "%s", run->err);
     cr_assert(has(run->out, "letters/letters.yaml\nletters/handler.c\n"), "%s", run->out);
-    cr_assert(has(run->out, "\nNext, in letters:\n"), "%s", run->out);
+    cr_assert(has(run->out, "\nNext, in letters:\n  cmake -B build && "), "not installed: %s", run->out);
     expect_files("letters", "letters");
 }
 
@@ -38,7 +38,8 @@ Test(new, what_is_there_stays_as_it_is) {
     cli_refuses(2, "pgstage: used is not empty: a new pipeline wants a folder of its own", "new used");
     cr_assert_str_eq(shell("ls -A used && cat used/.hidden")->out, ".hidden\nmine\n");
     cli_refuses(2, "pgstage: cannot open file: Not a directory", "new file");
-    cli_refuses(2, "pgstage: cannot make the folder no/where: No such file or directory", "new no/where");
+    cli_refuses(2, "pgstage: cannot make the folder no/where: No such file or directory; make the one above it first",
+                "new no/where");
     cli_refuses(2, "pgstage new: the name of the folder is empty", "new ''");
 }
 
@@ -87,11 +88,13 @@ Test(new_pipeline, the_unit_test_of_the_documentation_builds_and_passes) {
 Test(new_pipeline, builds_passes_its_test_and_runs) {
     must("cmake --install " TEST_BINARY_DIR " --prefix $PWD/prefix");
     must("cd prefix/share/man/man3 && [ -f pgstage_output.3 ] && grep -qx '.so man3/pgstage_output.3' pgstage_set_output.3");
-    must("pgstage new letters");
+    must("pgstage new letters >said");
+    must("grep -qx \"  cmake -B build '-DCMAKE_PREFIX_PATH=$PWD/prefix' && cmake --build build && ctest --test-dir build\" said");
+    must("grep -qx '  pgstage run letters.yaml --until-idle' said");
     must("cd letters && cmake -B build -DCMAKE_PREFIX_PATH=$PWD/../prefix -DCMAKE_C_FLAGS='-Werror " SANITIZE "' && "
          "cmake --build build && ctest --test-dir build --output-on-failure");
     must("cd letters && pgstage check letters.yaml && pgstage apply letters.yaml && "
-         "pgstage submit letters first --payload '{\"text\": \"a pipeline of two stages\"}' && "
+         "pgstage submit letters first --payload '{\"text\": \"a pipeline counts words\"}' && "
          "pgstage run letters.yaml --until-idle --log warn && pgstage show letters first");
     char *longest = text("select value->>'longest' from pgstage.output");
     cr_assert_str_eq(longest, "pipeline");

@@ -113,6 +113,7 @@ Test(submit, takes_any_key_of_1024_bytes) {
 Test(submit, names_the_pipeline_that_may_be_meant) {
     cli_refuses(2, "pgstage: there is no pipeline 'libb'; did you mean 'lib'?", "submit libb a");
     cli_refuses(2, "pgstage: there is no pipeline 'something'; there are lib", "submit something a");
+    cr_expect(has(cli("submit something a")->err, "\npgstage apply FILE registers that of a file\n"));
     cli_refuses(2, "pgstage: there is no pipeline '\\x1b[31m'; there are lib", "submit \"$(printf '\\033[31m')\" a");
 }
 

@@ -35,7 +35,7 @@ static void begin(void) {
                          "echo '{\"type\":\"log\",\"message\":\"at work\",\"fields\":{\"n\":7}}'\n"
                          "echo '{\"type\":\"progress\",\"id\":\"'$id'\",\"fraction\":0.5,\"message\":\"half\"}'\n"
                          "echo '{\"type\":\"result\",\"id\":\"'$id'\",\"output\":{\"n\":1},\"route\":\"cat\","
-                         "\"sql\":[{\"sql\":\"select $1\",\"params\":[\"x\"]}]}'\nread stop\n");
+                         "\"sql\":[{\"sql\":\"select $1\",\"params\":[\"x\",\"null\",null]}]}'\nread stop\n");
     write_script("refuses", "#!/bin/sh\nread hello\necho '{\"type\":\"refused\",\"message\":\"there is no model\"}'\n");
     write_script("mute", "#!/bin/sh\nread hello\necho '{\"type\":\"ready\"}'\nsleep 1000\n");
     write_script("dies", "#!/bin/sh\nread hello\necho '{\"type\":\"ready\"}'\nread task\necho 'no more' >&2\nkill -SEGV $$\n");
@@ -107,11 +107,12 @@ Test(try_program, a_worker_gets_the_task_and_gives_a_result) {
     expect_json(json_object_get(document, "output"), "{\"n\": 1}");
     expect_json(json_object_get(document, "next"), "{\"action\": \"route\", \"stage\": \"cat\"}");
     expect_json(json_object_get(document, "statements"),
-                "[{\"error\": null, \"params\": [\"x\"], \"rows\": null, \"sql\": \"select $1\"}]");
+                "[{\"error\": null, \"params\": [\"x\", \"null\", null], \"rows\": null, \"sql\": \"select $1\"}]");
     json_decref(document);
     struct run *run = cli("try p.yaml line");
     cr_expect(has(run->err, "task.log "), "%s", run->err);
     cr_expect(has(run->err, "text=\"at work\""), "%s", run->err);
+    cr_expect(has(run->out, "\n    $1 = x\n    $2 = 'null'\n    $3 = null\n"), "%s", run->out);
     cr_expect(has(run->err, "progress 50%: half\n"), "%s", run->err);
 }
 

@@ -96,9 +96,18 @@ Test(try_task, a_stage_is_given_what_a_claim_would_give_it) {
     expect_given("b --key doc", "version", "3");
     expect_given("b --key doc", "attempt", "2");
     expect_given("c --key doc", "attempt", "1");
+    cr_expect(!has(cli("try p.yaml c --key doc")->err, "note: "));
     expect_given("c --key doc", "input", "\"b3\"");
     expect_given("c --key doc --input '{\"mine\": 1}'", "input", "{\"mine\": 1}");
     expect_given("b --key doc --attempt 9", "attempt", "9");
+}
+
+Test(try_task, that_there_is_no_input_is_said) {
+    cli_prints("new (version 1)\n", "submit p doc");
+    const char *note = "note: in version 1 of the task no stage before 'b' returned an output: its input is null, ";
+    cr_expect(has(cli("try p.yaml b --key doc")->err, note));
+    cr_expect(!has(cli("try p.yaml b --key doc --input 1")->err, "note: "));
+    cr_expect(!has(cli("try p.yaml a --key doc")->err, "note: "), "the first has none ever");
 }
 
 Test(try_task, inputs_are_those_of_its_version) {

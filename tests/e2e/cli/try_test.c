@@ -6,6 +6,10 @@
 
 #include "rig.h"
 
+#define STAGES                                                                                                         \
+    "echo, upper, steer, talk, fail, retry, crash_segv, exit_now, spin, init_fail, big_output, sql, surroundings, count, " \
+    "late, endless, reader, small, nonesuch, gone, last"
+
 /* Every handler is a stage of its own name. */
 static const char *const handlers[] = {"echo", "upper", "steer",     "talk", "fail",  "retry", "crash_segv", "exit_now",
                                        "spin", "init_fail", "big_output", "sql", "surroundings", "count"};
@@ -123,7 +127,8 @@ Test(try_alone, it_says_where_the_task_would_go) {
             expect_json(json_object_get(document, "next"), ways[i].next);
         } else {
             cr_expect_str_eq(text_of(document, "outcome"), "fail");
-            cr_expect_str_eq(text_of(document, "reason"), "it was routed to \"up\", which is no stage of its pipeline");
+            cr_expect_str_eq(text_of(document, "reason"), "it was routed to \"up\", which is no stage of its pipeline; the stages are: "
+                                                         STAGES);
         }
         json_decref(document);
     }
@@ -220,7 +225,7 @@ Test(try_alone, wrong_words_are_refused) {
     cr_expect_eq(run->status, 2);
     cr_expect(has(run->err, "pgstage: pipeline 'p' has no stage 'uper'; its stages are echo, upper, "), "%s", run->err);
     cr_expect(has(run->err, "\ndid you mean 'upper'?\n"), "%s", run->err);
-    cli_refuses(2, "pgstage try: an argument is missing", "try p.yaml");
+    cli_refuses(2, "pgstage try: an argument is missing: STAGE", "try p.yaml");
     cli_refuses(2, "--payload:1:1: string or '}' expected near end of file", "try p.yaml echo --payload '{'");
     cli_refuses(2, "pgstage try: --key and --payload exclude each other: the task has its payload",
                 "try p.yaml echo --key k --payload 1");
