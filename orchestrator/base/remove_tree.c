@@ -213,3 +213,13 @@ enum status remove_tree(int at, const char *name, struct error *err) {
     }
     return status;
 }
+
+enum status remove_any(int at, const char *name, struct error *err) {
+    if (remove_entry(at, name)) {
+        return STATUS_OK;
+    }
+    if (errno == ENOTEMPTY) {
+        return remove_tree(at, name, err);
+    }
+    return error_set_errno(err, STATUS_INVALID, errno, "cannot remove '%s'", name);
+}

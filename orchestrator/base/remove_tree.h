@@ -21,4 +21,7 @@ enum status remove_tree_empty(int at, const char *name, remove_tree_keep *keep, 
 /* The folder as well. One that is not there is OK. */
 enum status remove_tree(int at, const char *name, struct error *err) MUST_CHECK;
 
+/* Whatever has that name: a file, a link, or a folder with all that is in it. Costs a system call when nothing has. */
+enum status remove_any(int at, const char *name, struct error *err) MUST_CHECK;
+
 #endif

@@ -3,12 +3,14 @@
  * The task is on its standard input, which is a file or memory and never a pipe: nobody has to write while it reads. No
  * shell has a part in it.
  */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/remove_tree.h"
 #include "worker/child.h"
 #include "worker/command_arguments.h"
 #include "worker/command_environment.h"
@@ -98,6 +100,11 @@ static enum status run_program(struct engine_call *call, char **arguments, const
 
 static void run_command(struct engine_call *call) {
     struct error err = ERROR_NONE;
+    if (remove_any(AT_FDCWD, command.result_file, &err) != STATUS_OK) {
+        call->is_over = true; /* what lies there would be taken for this task's: a fresh folder is needed */
+        fail(call, WIRE_RETRY, &err);
+        return;
+    }
     char **arguments = NULL;
     struct command_task task;
     enum status status =

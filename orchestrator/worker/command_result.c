@@ -1,5 +1,6 @@
 #include "worker/command_result.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -13,6 +14,8 @@
 #include "base/memory.h"
 #include "worker/result_json.h"
 
+#define NO_REGULAR_FILE \
+    "the program's result file is no regular file: write the result itself to the path in PGSTAGE_RESULT_FILE"
 #define RESULT_FILE_MAX (PGSTAGE_OUTPUT_MAX + PGSTAGE_SQL_MAX + 64 * 1024 * 1024)
 
 /* ---- failures ---- */
@@ -184,22 +187,55 @@ static void apply_object(const struct wire_hello *hello, const char *text, size_
     }
 }
 
-/* NULL: there is none, or an empty one. A link or a pipe in its place is none. */
-static char *read_result_file(const char *path, size_t *length, bool *too_long) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+/* How many bytes are in the file; -1: it cannot be read, errno says why. */
+static ssize_t read_all(int fd, char *text, size_t size) {
+    size_t length = 0;
+    ssize_t got = 0;
+    while (length < size && ((got = read(fd, text + length, size - length)) > 0 || (got < 0 && errno == EINTR))) {
+        length += got > 0 ? (size_t)got : 0;
+    }
+    text[length] = '\0';
+    return got < 0 ? -1 : (ssize_t)length;
+}
+
+/* NULL: an empty file, or one that is refused. */
+static char *read_open_file(int fd, const struct stat *found, size_t *length, struct engine_call *call) {
+    if (!S_ISREG(found->st_mode)) {
+        breach(call, NO_REGULAR_FILE);
+        return NULL;
+    }
+    if ((size_t)found->st_size > RESULT_FILE_MAX) {
+        breach(call, "the program's result file is larger than the limit of %zu bytes", RESULT_FILE_MAX);
+        return NULL;
+    }
+    char *text = mem_resize(NULL, (size_t)found->st_size + 1, 1);
+    ssize_t count = read_all(fd, text, (size_t)found->st_size);
+    if (count > 0) {
+        *length = (size_t)count;
+        return text;
+    }
+    if (count < 0) {
+        breach(call, "the program's result file cannot be read: %s", strerror(errno));
+    }
+    free(text);
+    return NULL;
+}
+
+/* NULL: there is none, an empty one, or one that is refused, which `call` then says. What may have been meant as a result
+ * is never passed over. */
+static char *read_result_file(const char *path, size_t *length, struct engine_call *call) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY), why = errno;
     struct stat found;
     char *text = NULL;
-    *too_long = false;
-    if (fd >= 0 && fstat(fd, &found) == 0 && S_ISREG(found.st_mode) && found.st_size > 0) {
-        *too_long = (size_t)found.st_size > RESULT_FILE_MAX;
-        size_t size = *too_long ? 0 : (size_t)found.st_size;
-        text = mem_resize(NULL, size + 1, 1);
-        *length = 0;
-        ssize_t got;
-        while (*length < size && (got = read(fd, text + *length, size - *length)) > 0) {
-            *length += (size_t)got;
-        }
-        text[*length] = '\0';
+    if (fd < 0 && (why == ENOENT || why == ENOTDIR)) {
+        return NULL;
+    }
+    if (fd >= 0 && fstat(fd, &found) == 0) {
+        text = read_open_file(fd, &found, length, call);
+    } else if (lstat(path, &found) == 0 && !S_ISREG(found.st_mode)) {
+        breach(call, NO_REGULAR_FILE);
+    } else {
+        breach(call, "the program's result file cannot be read: %s", strerror(why));
     }
     if (fd >= 0) {
         close(fd);
@@ -240,16 +276,13 @@ void command_result_judge(const struct wire_hello *hello, const struct child_end
         return;
     }
     size_t length = 0;
-    bool too_long;
-    char *text = read_result_file(result_file, &length, &too_long);
-    if (text == NULL) {
+    char *text = read_result_file(result_file, &length, call);
+    if (text == NULL && !call->failed_whole) {
         apply_output(hello, output, call);
         return;
     }
     command_output_pass_on(output);
-    if (too_long) {
-        breach(call, "the program's result file is larger than the limit of %zu bytes", RESULT_FILE_MAX);
-    } else {
+    if (text != NULL) {
         apply_object(hello, text, length, "the program's result file", call);
     }
     free(text);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/remove_tree.h"
 #include "worker/json_text.h"
 
 enum { PARTS_OF_TASK = 8, SMALL_MAX_BYTES = 64 * 1024 * 1024, PARTS_AT_ONCE = 64 };
@@ -116,7 +117,10 @@ static int open_for(bool in_file, const char *path) {
     if (!in_file) {
         return memfd_create("task", MFD_CLOEXEC);
     }
-    unlink(path); /* whatever a program left there */
+    if (remove_any(AT_FDCWD, path, NULL) != STATUS_OK) { /* whatever a program left there */
+        errno = EEXIST;
+        return -1;
+    }
     return open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 }
 

@@ -275,7 +275,7 @@ enum status runner_start(const struct wire_hello *hello, struct error *err) {
 
 static void send_ready(void) {
     lifeline_keep_children();
-    work_keep();
+    work_keep(runner.hello.engine == WIRE_PROGRAM);
     struct wire_ready ready = {.major = WIRE_MAJOR, .minor = WIRE_MINOR, .handler_abi = PGSTAGE_ABI};
     if (runner.engine->handler_abi != NULL) {
         ready.handler_abi = runner.engine->handler_abi();
@@ -293,6 +293,14 @@ static bool can_run(void) {
     return false;
 }
 
+/* Without its folder a worker runs nothing more: a fresh one has a fresh one. */
+static bool goes_on_in(bool folder_is_right) {
+    if (!folder_is_right) {
+        say_last();
+    }
+    return folder_is_right;
+}
+
 void runner_run(void) {
     send_ready();
     struct job *first;
@@ -302,13 +310,13 @@ void runner_run(void) {
         if (count > 1 && count > runner.hello.batch_size) {
             channel_breach("the node sent a batch of %zu runs", count);
         }
-        goes_on = run_jobs(first, count);
+        goes_on = goes_on_in(work_is_there()) && run_jobs(first, count);
         for (; count > 0; count--) {
             struct job *next = first->next;
             inbox_done(first);
             first = next;
         }
-        work_clean();
+        goes_on = goes_on && goes_on_in(work_clean());
         say_if_full();
     }
     runner.engine->stop();

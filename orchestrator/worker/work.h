@@ -1,6 +1,9 @@
-/* work.h - the worker's own folder: its current directory, emptied after each run. Thread rule: the main thread. */
+/* work.h - the worker's own folder: WORK, and its current directory WORK/run; both are emptied after each run. Thread rule:
+ * the main thread. */
 #ifndef WORKER_WORK_H
 #define WORKER_WORK_H
+
+#include <stdbool.h>
 
 #include "base/error.h"
 
@@ -10,10 +13,16 @@ enum status work_enter(const char *work, struct error *err) MUST_CHECK;
 /* Its path; NULL: there is none. */
 const char *work_folder(void);
 
-/* What is in it now (after a handler's init) stays as long as the worker. */
-void work_keep(void);
+/* What is in WORK and in WORK/run now (after a handler's init) stays as long as the worker. `is_held`: a program that stays
+ * has it as its current directory, too, so that no other can take its place. */
+void work_keep(bool is_held);
 
-/* After a run: back to it, wherever the handler went, and all that was not kept is removed. */
-void work_clean(void);
+/* After a run: back to it, wherever the handler went, and all that was not kept is removed. Three system calls when nothing
+ * changed. False: it cannot be put right (removed, replaced, not writable), why is in the log; this process is to run
+ * nothing more. */
+bool work_clean(void) MUST_CHECK;
+
+/* Before a run: whether the folder is there still, for others can reach it. One system call. False: as work_clean. */
+bool work_is_there(void) MUST_CHECK;
 
 #endif

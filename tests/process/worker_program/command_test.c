@@ -358,12 +358,10 @@ Test(worker_command, a_result_file_counts_for_its_own_run_and_with_status_0_alon
     command_open_script(&c, "case $PGSTAGE_VERSION in\n"
                             "1) echo '{\"output\":1}' > \"$PGSTAGE_RESULT_FILE\" ;;\n"
                             "2) echo '{\"output\":2}' > \"$PGSTAGE_RESULT_FILE\"; exit 9 ;;\n"
-                            "3) ln -s /etc/passwd \"$PGSTAGE_RESULT_FILE\" ;;\n"
-                            "4) : > \"$PGSTAGE_RESULT_FILE\" ;;\n"
-                            "5) mkfifo \"$PGSTAGE_RESULT_FILE\" ;;\n"
+                            "3) : > \"$PGSTAGE_RESULT_FILE\" ;;\n"
                             "esac\n"
                             "echo 0");
-    for (int version = 1; version <= 6; version++) {
+    for (int version = 1; version <= 4; version++) {
         rig_send_run(&c.rig, &(struct wire_run){.run = (uint64_t)version,
                                                 .lease_end_ms = INT64_MAX,
                                                 .version = version,
@@ -372,7 +370,7 @@ Test(worker_command, a_result_file_counts_for_its_own_run_and_with_status_0_alon
     }
     rig_want_output(&c.rig, 1, "1");
     command_want(&c, 2, WIRE_RETRY, NULL, "the program exited with status 9");
-    for (uint64_t run = 3; run <= 6; run++) {
+    for (uint64_t run = 3; run <= 4; run++) {
         rig_want_output(&c.rig, run, "0");
     }
     command_stop(&c);
