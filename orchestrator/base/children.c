@@ -163,12 +163,12 @@ void children_each(void (*call)(void *context, pid_t child), void *context) {
     }
 }
 
-bool children_end(pid_t child) {
+enum children_end children_end(pid_t child) {
     /* A child's number is its own until it is reaped. */
-    if (kill(child, SIGKILL) != 0 && errno == EPERM) {
-        return waitpid(child, NULL, WNOHANG | __WALL) == child;
+    bool is_foreign = kill(child, SIGKILL) != 0 && errno == EPERM;
+    pid_t reaped = waitpid(child, NULL, WNOHANG | __WALL);
+    if (reaped == child || (reaped < 0 && errno == ECHILD)) {
+        return CHILDREN_REAPED;
     }
-    while (waitpid(child, NULL, __WALL) < 0 && errno == EINTR) {
-    }
-    return true;
+    return is_foreign ? CHILDREN_FOREIGN : CHILDREN_DYING;
 }

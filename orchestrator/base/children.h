@@ -28,7 +28,14 @@ void children_look_end(void);
  * time, as long as nobody reaps any meanwhile. Async-signal-safe as far as `each` is. */
 void children_each(void (*each)(void *context, pid_t child), void *context);
 
-/* Kills the child and awaits its end. False: it may not be killed (a program of another user). Async-signal-safe. */
-bool children_end(pid_t child);
+enum children_end {
+    CHILDREN_REAPED,
+    CHILDREN_DYING,  /* killed: to be called again */
+    CHILDREN_FOREIGN /* it may not be killed: a program of another user */
+};
+
+/* Kills the child, and reaps it when it is dead. Never waits: one that another child traces is reaped after that one alone,
+ * hence kill all, then come back. Async-signal-safe. */
+enum children_end children_end(pid_t child);
 
 #endif

@@ -4,6 +4,7 @@
 #include "worker/child.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@
 #include "worker/lifeline.h"
 #include "worker/out_of_memory.h"
 
-enum { FIRST_FOREIGN_FD = 3, CPU_GRACE_SECONDS = 2 };
+enum { FIRST_FOREIGN_FD = 3, CPU_GRACE_SECONDS = 2, REAP_LOOK_MS = 1 };
 
 static struct {
     struct {
@@ -147,11 +148,14 @@ static int64_t us_of(struct timeval time) {
 struct child_end child_reap(pid_t pid) {
     struct child_end end = {0};
     struct rusage usage = {0};
-    while (wait4(pid, &end.status, 0, &usage) < 0 && errno == EINTR) {
+    pid_t got;
+    while ((got = wait4(pid, &end.status, WNOHANG, &usage)) == 0 || (got < 0 && errno == EINTR)) {
+        lifeline_kill_strays_but(pid);
+        poll(NULL, 0, REAP_LOOK_MS);
     }
     end.cpu_us = us_of(usage.ru_utime) + us_of(usage.ru_stime);
     end.resident_bytes = (int64_t)usage.ru_maxrss * 1024;
-    lifeline_reap_strays();
+    (void)lifeline_reap_strays(); /* the runner looks again */
     return end;
 }
 

@@ -27,6 +27,8 @@
 enum { LOOK_MS = 1000 };
 /* Looks for what descends from this process, before it is given up: somebody forks faster than we kill. */
 enum { END_LOOKS = 1000 };
+/* Half a minute for what dies slowly, as a process with much memory does; one that hangs in the kernel is left. */
+enum { STRAY_LOOKS = 1000, QUICK_LOOKS = 400, SLOW_LOOK_MS = 50 };
 
 static pid_t own_pid, parent_pid;
 static bool leads_group;
@@ -72,34 +74,53 @@ void lifeline_keep_children(void) {
     children_each(keep_child, NULL);
 }
 
+struct strays {
+    pid_t but; /* whom its caller reaps; 0: none */
+    int reaped, dying;
+};
+
 static void end_stray(void *context, pid_t child) {
-    bool *found = context;
+    struct strays *strays = context;
     for (size_t i = 0; i < kept.count; i++) {
         if (kept.pids[i] == child) {
             return;
         }
     }
-    if (children_end(child)) {
-        *found = true;
+    if (child == strays->but) {
+        return;
     }
+    enum children_end end = children_end(child);
+    strays->reaped += end == CHILDREN_REAPED;
+    strays->dying += end == CHILDREN_DYING;
+}
+
+void lifeline_kill_strays_but(pid_t but) {
+    struct strays strays = {.but = but};
+    children_each(end_stray, &strays);
 }
 
 /* What a stray leaves behind is this process's as soon as the stray is dead: hence another look. */
-void lifeline_reap_strays(void) {
+bool lifeline_reap_strays(void) {
     siginfo_t info;
-    bool found = true;
-    for (int look = 0; look < END_LOOKS && found; look++) {
+    for (int look = 0; look < STRAY_LOOKS; look++) {
         if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0 && errno == ECHILD) {
-            return;
+            return true;
         }
-        found = false;
-        children_each(end_stray, &found);
+        struct strays strays = {0};
+        children_each(end_stray, &strays);
+        if (strays.reaped == 0 && strays.dying == 0) {
+            return true;
+        }
+        if (strays.reaped == 0) {
+            poll(NULL, 0, look < QUICK_LOOKS ? 1 : SLOW_LOOK_MS);
+        }
     }
+    return false;
 }
 
 void lifeline_end_children(void) {
     kept.count = 0;
-    lifeline_reap_strays();
+    (void)lifeline_reap_strays(); /* what is left is the node's, which took this process over */
 }
 
 /* ---- its own end ---- */

@@ -26,8 +26,10 @@ _Noreturn void lifeline_end(void);
 /* The children that are there now (after a handler's init) live as long as the worker. */
 void lifeline_keep_children(void);
 /* After a run: kills and reaps every other child, those that left the group included. Costs a system call when there are
- * no children. */
-void lifeline_reap_strays(void);
+ * no children. False: some hang in the kernel and are left; this process is to run nothing more. */
+bool lifeline_reap_strays(void);
+/* Kills them once but for that one, which the caller reaps: as long as a stray traces it, nobody can. */
+void lifeline_kill_strays_but(pid_t but);
 /* Before this process ends in order: kills and reaps those that were kept, too. */
 void lifeline_end_children(void);
 

@@ -200,7 +200,8 @@ static void run_engine(struct engine_call *call) {
     runner.started_us = now_us();
     runner.engine->run(call);
     int64_t run_us = now_us() - runner.started_us;
-    lifeline_reap_strays(); /* first: after the answer nothing of the run is alive */
+    /* First: after the answer nothing of the run is alive. */
+    call->is_over = !lifeline_reap_strays() || call->is_over;
     if (call->is_over) {
         say_last(); /* before the answer, after which the node would give it more */
     }

@@ -396,6 +396,36 @@ Test(worker_command, what_it_left_behind_is_killed_and_not_waited_for) {
     fclose(file);
 }
 
+/* Whom another one traces can be reaped by nobody else as long as that one lives. The older stray is the first in the list of
+ * children. */
+static const char traced[] = "import ctypes, os, signal\n"
+                             "seize = lambda pid: ctypes.CDLL(None, use_errno=True).ptrace(0x4206, pid, None, None)\n"
+                             "first = os.getpid()\n"
+                             "if os.environ['PGSTAGE_VERSION'] == '1':\n"
+                             "    first = os.fork()\n"
+                             "    if first == 0: signal.pause()\n"
+                             "read, write = os.pipe()\n"
+                             "if os.fork() == 0:\n"
+                             "    os.write(write, b'y' if seize(first) == 0 else b'n')\n"
+                             "    while True: signal.pause()\n"
+                             "print(1 if os.read(read, 1) == b'y' else '\"not traced\"', flush=True)\n"
+                             "os._exit(0)\n";
+
+Test(worker_command, what_it_left_behind_may_be_traced) {
+    command_prepare(&c, (const char *const[]){"python3", "run.py", NULL});
+    command_write(&c, "run.py", traced, false);
+    command_open(&c);
+    for (int version = 1; version <= 2; version++) { /* a stray, and the program itself */
+        rig_send_run(&c.rig, &(struct wire_run){.run = (uint64_t)version,
+                                                .lease_end_ms = INT64_MAX,
+                                                .version = version,
+                                                .attempt = 1,
+                                                .key = {"doc", 3}});
+        rig_want_output(&c.rig, (uint64_t)version, "1");
+    }
+    command_stop(&c);
+}
+
 Test(worker_command, what_it_left_behind_is_not_read_for_ever) {
     command_open_script(&c, "for i in 1 2 3 4 5 6 7 8; do cat /dev/zero & done; exit 3");
     command_run(&c, 1, NULL);

@@ -63,6 +63,18 @@ Test(remove_tree, the_folder_itself_is_no_link) {
     cr_assert(exists("outside/precious"));
 }
 
+Test(remove_tree, whatever_has_the_name) {
+    make("mkdir -p folder/a outside empty && touch file folder/a/f outside/precious && ln -s outside link && mkfifo pipe");
+    static const char *const names[] = {"nothing", "file", "link", "pipe", "empty", "folder"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct error err = ERROR_NONE;
+        cr_assert_eq(remove_any(at, names[i], &err), STATUS_OK, "%s", err.text);
+        cr_assert_not(exists(names[i]));
+    }
+    cr_assert(exists("outside/precious"));
+    cr_assert_eq(remove_any(-1, "file", NULL), STATUS_INVALID);
+}
+
 /* Also for somebody who is not root, whom permissions stop. */
 Test(remove_tree, folders_without_permissions) {
     make("mkdir -p t/closed/inner/more t/read t/enter && touch t/closed/inner/more/f t/read/f t/enter/f && "
