@@ -190,17 +190,28 @@ void log_event(enum log_level level, const char *event, const char *fields, ...)
     errno = saved_errno;
 }
 
+static bool is_new_window(const struct log_limit *state, long long now_ms) {
+    return now_ms < state->window_start_ms || now_ms - state->window_start_ms >= LOG_WINDOW_MS;
+}
+
+bool log_limit_is_spent(const struct log_limit *state, int per_minute, long long now_ms) {
+    return !is_new_window(state, now_ms) && state->written >= per_minute;
+}
+
+void log_limit_suppress(struct log_limit *state, size_t count) {
+    size_t room = (size_t)(INT_MAX - state->suppressed);
+    state->suppressed += (int)(count < room ? count : room);
+}
+
 bool log_limit_allows(struct log_limit *state, int per_minute, long long now_ms) {
-    if (now_ms < state->window_start_ms || now_ms - state->window_start_ms >= LOG_WINDOW_MS) {
+    if (log_limit_is_spent(state, per_minute, now_ms)) {
+        log_limit_suppress(state, 1);
+        return false;
+    }
+    if (is_new_window(state, now_ms)) {
         state->window_start_ms = now_ms;
         state->written = 0;
     }
-    if (state->written < per_minute) {
-        state->written++;
-        return true;
-    }
-    if (state->suppressed < INT_MAX) {
-        state->suppressed++;
-    }
-    return false;
+    state->written++;
+    return true;
 }

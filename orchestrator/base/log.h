@@ -9,6 +9,7 @@
 #define BASE_LOG_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
@@ -33,5 +34,9 @@ struct log_limit {
     int written, suppressed;
 };
 bool log_limit_allows(struct log_limit *state, int per_minute, long long now_ms);
+/* Whether log_limit_allows would say no, without asking it. */
+bool log_limit_is_spent(const struct log_limit *state, int per_minute, long long now_ms);
+/* `count` lines more were not written. */
+void log_limit_suppress(struct log_limit *state, size_t count);
 
 #endif

@@ -14,11 +14,12 @@ void output_init(struct output *output, const struct output_source *source) {
     *output = (struct output){.source = *source};
 }
 
-void output_log(struct log_limit *limit, int64_t now_ms, const char *event, const char *fields,
-                const char *text, size_t length, const char *more) {
-    if (!log_is_on(LOG_INFO) || !log_limit_allows(limit, OUTPUT_LINES_PER_MINUTE, now_ms)) {
-        return;
-    }
+bool output_log_wants(struct log_limit *limit, int64_t now_ms) {
+    return log_is_on(LOG_INFO) && log_limit_allows(limit, OUTPUT_LINES_PER_MINUTE, now_ms);
+}
+
+void output_log(struct log_limit *limit, const char *event, const char *fields, const char *text, size_t length,
+                const char *more) {
     if (limit->suppressed > 0) {
         log_event(LOG_INFO, "worker.output_suppressed", "%s lines=%d", fields, limit->suppressed);
         limit->suppressed = 0;
@@ -32,7 +33,12 @@ void output_log(struct log_limit *limit, int64_t now_ms, const char *event, cons
     log_event(LOG_INFO, event, "%s text=%s%s", fields, log_text(line), more);
 }
 
+/* Only the end of what is longer than the ring. */
 static void keep(struct output *output, const char *bytes, size_t length) {
+    size_t over = length > OUTPUT_TAIL_BYTES ? length - OUTPUT_TAIL_BYTES : 0;
+    output->written += over;
+    bytes += over;
+    length -= over;
     size_t at = (size_t)(output->written % OUTPUT_TAIL_BYTES);
     size_t first = OUTPUT_TAIL_BYTES - at < length ? OUTPUT_TAIL_BYTES - at : length;
     memcpy(output->tail + at, bytes, first);
@@ -40,40 +46,81 @@ static void keep(struct output *output, const char *bytes, size_t length) {
     output->written += length;
 }
 
-static void end_line(struct output *output, enum output_stream stream, int64_t now_ms) {
-    struct output_line *line = &output->lines[stream];
+static void log_line(const struct output *output, enum output_stream stream) {
+    const struct output_line *line = &output->lines[stream];
     const struct output_source *source = &output->source;
     char fields[512];
     snprintf(fields, sizeof fields, "pipeline=%.200s stage=%.200s worker=%d stream=%s",
              source->pipeline, source->stage, source->worker,
              stream == OUTPUT_STDERR ? "stderr" : "stdout");
-    output_log(source->limit, now_ms, "worker.output", fields, line->text, line->length, "");
+    output_log(source->limit, "worker.output", fields, line->text, line->length, "");
+}
+
+static void end_line(struct output *output, enum output_stream stream, int64_t now_ms) {
+    struct output_line *line = &output->lines[stream];
+    if (output_log_wants(output->source.limit, now_ms)) {
+        log_line(output, stream);
+    }
     keep(output, line->text, line->length);
     line->length = 0;
 }
 
+static size_t count_newlines(const char *bytes, size_t length) {
+    size_t count = 0;
+    for (size_t i = 0; i < length; i++) {
+        count += bytes[i] == '\n';
+    }
+    return count;
+}
+
+static bool log_wants_none(const struct output *output, int64_t now_ms) {
+    return !log_is_on(LOG_INFO) || log_limit_is_spent(output->source.limit, OUTPUT_LINES_PER_MINUTE, now_ms);
+}
+
+/* Whole lines, of which the log wants none. */
+static void take_unlogged(struct output *output, enum output_stream stream, const char *bytes, size_t length) {
+    struct output_line *line = &output->lines[stream];
+    if (log_is_on(LOG_INFO)) {
+        log_limit_suppress(output->source.limit, count_newlines(bytes, length));
+    }
+    keep(output, line->text, line->length);
+    line->length = 0;
+    keep(output, bytes, length);
+}
+
+/* Takes what is of one line, and returns its length. */
+static size_t take_part(struct output *output, enum output_stream stream, const char *bytes, size_t length,
+                        int64_t now_ms) {
+    struct output_line *line = &output->lines[stream];
+    size_t room = OUTPUT_LINE_BYTES - line->length;
+    size_t part = length < room ? length : room;
+    const char *newline = memchr(bytes, '\n', part < length ? part + 1 : part);
+    if (newline != NULL) {
+        part = (size_t)(newline - bytes);
+    }
+    memcpy(line->text + line->length, bytes, part);
+    line->length += part;
+    if (newline != NULL) {
+        end_line(output, stream, now_ms);
+        keep(output, "\n", 1);
+    } else if (line->length == OUTPUT_LINE_BYTES) {
+        end_line(output, stream, now_ms);
+    }
+    return part + (newline != NULL);
+}
+
 void output_feed(struct output *output, enum output_stream stream, const char *bytes, size_t length,
                  int64_t now_ms) {
-    struct output_line *line = &output->lines[stream];
-    while (length > 0) {
-        const char *newline = memchr(bytes, '\n', length);
-        size_t part = newline != NULL ? (size_t)(newline - bytes) : length;
-        size_t room = OUTPUT_LINE_BYTES - line->length;
-        if (part > room) {
-            part = room;
-            newline = NULL;
-        }
-        memcpy(line->text + line->length, bytes, part);
-        line->length += part;
-        if (newline != NULL) {
-            end_line(output, stream, now_ms);
-            keep(output, "\n", 1);
-        } else if (line->length == OUTPUT_LINE_BYTES) {
-            end_line(output, stream, now_ms);
-        }
-        size_t taken = part + (newline != NULL);
-        bytes += taken;
-        length -= taken;
+    const char *end = bytes + length, *newline = memrchr(bytes, '\n', length);
+    const char *rest = newline != NULL ? newline + 1 : bytes;
+    while (bytes < rest && !log_wants_none(output, now_ms)) {
+        bytes += take_part(output, stream, bytes, (size_t)(rest - bytes), now_ms);
+    }
+    if (bytes < rest) {
+        take_unlogged(output, stream, bytes, (size_t)(rest - bytes));
+    }
+    while (rest < end) {
+        rest += take_part(output, stream, rest, (size_t)(end - rest), now_ms);
     }
 }
 

@@ -1,7 +1,8 @@
 /* output.h - what one worker writes to its stdout and stderr: each line goes to the log, the last
  * few kilobytes are kept for reports of failed runs.
  *
- * Memory is fixed, however much a worker writes. Used by worker.c. When: loop thread only.
+ * Memory is fixed, however much a worker writes; and once the log takes no more, so is what a read costs, but for a look
+ * for newlines. Used by worker.c. When: loop thread only.
  */
 #ifndef WORKERS_OUTPUT_H
 #define WORKERS_OUTPUT_H
@@ -59,10 +60,14 @@ void output_tail(const struct output *output, struct buf *out);
 /* The last line that is not blank, as storable text; "" when there is none. */
 void output_last_line(const struct output *output, struct buf *out);
 
-/* One line of foreign text into the log, at most `limit`'s share; what was left out is told with
- * the next one. `fields` is as for log_event, without the text; `more` ("" or " key=value") stands
+/* Whether the log takes one more line now, as output_log asks; if not, the line counts as left out. What makes its fields
+ * costs more than that, and a handler may write a million lines a second. */
+bool output_log_wants(struct log_limit *limit, int64_t now_ms);
+
+/* One line of foreign text into the log, after output_log_wants said yes; what was left out before is told with it.
+ * `fields` is as for log_event, without the text; `more` ("" or " key=value") stands
  * behind the text. */
-void output_log(struct log_limit *limit, int64_t now_ms, const char *event, const char *fields,
-                const char *text, size_t length, const char *more);
+void output_log(struct log_limit *limit, const char *event, const char *fields, const char *text,
+                size_t length, const char *more);
 
 #endif

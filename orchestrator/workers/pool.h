@@ -26,6 +26,7 @@ struct pool_setup {
     int lock_fd;
     struct work_folders *folders;
     struct oom_watch *oom;
+    struct throttle *throttle;
     int64_t start_timeout_ms;
     struct backoff restart;
     int64_t short_life_pause_ms;

@@ -24,6 +24,7 @@
 #include "workers/run.h"
 #include "workers/stream.h"
 #include "workers/work_folder.h"
+#include "workers/throttle.h"
 
 enum worker_state {
     WORKER_STARTING, /* HELLO is sent */
@@ -59,6 +60,7 @@ struct worker_setup {
     int lock_fd; /* -1: none */
     struct work_folders *folders;
     struct oom_watch *oom;
+    struct throttle *throttle;
     int64_t start_timeout_ms;
     const int64_t *lease_end_ms;
     const struct pool_spec *spec;
@@ -100,6 +102,7 @@ struct worker {
     char *work;  /* its folder; NULL: none */
     struct stream channel;
     uv_pipe_t streams[OUTPUT_STREAM_COUNT];
+    struct throttled flows[OUTPUT_STREAM_COUNT]; /* of `streams` */
     uv_timer_t timer;
     struct close_group closing;
     struct output output;

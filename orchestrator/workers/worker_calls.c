@@ -135,13 +135,13 @@ static void on_room_wanted(uv_handle_t *handle, size_t suggested, uv_buf_t *room
 
 static void on_output(uv_stream_t *stream, ssize_t count, const uv_buf_t *bytes) {
     struct worker *worker = stream->data;
+    enum output_stream which =
+        stream == (uv_stream_t *)&worker->streams[OUTPUT_STDERR] ? OUTPUT_STDERR : OUTPUT_STDOUT;
     if (count > 0) {
-        enum output_stream which = stream == (uv_stream_t *)&worker->streams[OUTPUT_STDERR]
-                                       ? OUTPUT_STDERR
-                                       : OUTPUT_STDOUT;
         output_feed(&worker->output, which, bytes->base, (size_t)count, worker_now(worker));
+        throttled_took(&worker->flows[which], (size_t)count);
     } else if (count < 0) {
-        uv_read_stop(stream);
+        throttled_stop(&worker->flows[which]);
         worker->open_ends--;
         if (worker->state == WORKER_ENDING) {
             worker_end_poll(worker);
@@ -162,7 +162,8 @@ static enum status open_ends(struct worker *worker, const struct spawn_ends *end
             continue;
         }
         worker->open_ends++;
-        uv_read_start((uv_stream_t *)&worker->streams[i], on_room_wanted, on_output);
+        throttled_start(&worker->flows[i], worker->setup->throttle, (uv_stream_t *)&worker->streams[i], on_room_wanted,
+                        on_output);
     }
     enum status opened = stream_open(&worker->channel, ends->stream_fd, err);
     if (opened != STATUS_OK) {

@@ -227,6 +227,7 @@ static void close_handles(struct worker *worker) {
     close_group_begin(&worker->closing, on_closed, worker);
     stream_close(&worker->channel, &worker->closing);
     for (int i = 0; i < OUTPUT_STREAM_COUNT; i++) {
+        throttled_stop(&worker->flows[i]);
         close_group_add(&worker->closing, (uv_handle_t *)&worker->streams[i]);
     }
     close_group_add(&worker->closing, (uv_handle_t *)&worker->timer);

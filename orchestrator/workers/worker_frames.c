@@ -284,6 +284,9 @@ static enum status log_line(struct worker *worker, const struct wire_frame *fram
     if (code != STATUS_OK) {
         return code;
     }
+    if (!output_log_wants(worker->setup->log_limit, worker_now(worker))) {
+        return STATUS_OK;
+    }
     char fields[512];
     snprintf(fields, sizeof fields, "pipeline=%.200s stage=%.200s worker=%d run=%" PRIu64,
              worker->setup->spec->pipeline, worker->setup->spec->stage, worker->number,
@@ -293,8 +296,7 @@ static enum status log_line(struct worker *worker, const struct wire_frame *fram
     if (message.fields.data != NULL) {
         note_put_fields(&more, message.fields.data, message.fields.length);
     }
-    output_log(worker->setup->log_limit, worker_now(worker), "task.log", fields, message.text.data,
-               message.text.length, more.data);
+    output_log(worker->setup->log_limit, "task.log", fields, message.text.data, message.text.length, more.data);
     buf_finish(&more);
     return STATUS_OK;
 }

@@ -21,6 +21,7 @@ struct workers {
     char *program, *oom_counter;
     struct oom_watch oom;
     uv_timer_t oom_timer;
+    struct throttle throttle;
     char room[ROOM_BYTES];
 
     struct close_group closing;
@@ -113,6 +114,7 @@ enum status workers_create(uv_loop_t *loop, const struct workers_options *option
         .lock_fd = options->lock_fd,
         .folders = work_folders_create(loop, options->work_root),
         .oom = &made->oom,
+        .throttle = &made->throttle,
         .start_timeout_ms = or_default(options->start_timeout_ms, WORKERS_START_TIMEOUT_MS),
         .restart = restart_policy(&options->restart),
         .short_life_pause_ms =
@@ -124,6 +126,7 @@ enum status workers_create(uv_loop_t *loop, const struct workers_options *option
     list_init(&made->pools);
     watch_memory(made, loop, options->oom_counter);
     stream_flusher_init(&made->flusher, loop);
+    throttle_init(&made->throttle, loop);
     *ops = operations;
     ops->context = made;
     *workers = made;
@@ -146,6 +149,7 @@ static void on_folders_gone(void *context) {
     struct workers *workers = context;
     close_group_begin(&workers->closing, on_closed, workers);
     stream_flusher_close(&workers->flusher, &workers->closing);
+    throttle_close(&workers->throttle, &workers->closing);
     close_group_add(&workers->closing, (uv_handle_t *)&workers->oom_timer);
     close_group_end(&workers->closing);
 }

@@ -1,19 +1,24 @@
 /* parts_test.c - the pure parts: brakes, depth, verdicts, and the keeping of output. */
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+#include <uv.h>
 
 #include "base/utf8.h"
 #include "workers/brakes.h"
 #include "workers/depth.h"
 #include "workers/output.h"
+#include "workers/throttle.h"
 #include "workers/verdict.h"
 
 TestSuite(brakes, .timeout = 10);
 TestSuite(depth, .timeout = 10);
 TestSuite(verdict, .timeout = 10);
 TestSuite(output, .timeout = 10);
+TestSuite(throttle, .timeout = 10);
 
 /* ---- brakes --------------------------------------------------------------------------------- */
 
@@ -291,4 +296,90 @@ Test(output, chunks_of_any_size_give_the_same) {
         }
         cr_assert_str_eq(tail(), whole);
     }
+}
+
+/* ---- throttle ------------------------------------------------------------------------------- */
+
+enum { IN_PIPE_BYTES = 1024 * 1024, READ_BYTES = 64 * 1024, IN_ONE_GO_BYTES = 256 * 1024 };
+
+struct throttle_rig {
+    uv_loop_t loop;
+    struct throttle throttle;
+    struct throttled throttled;
+    uv_pipe_t pipe;
+    size_t read;
+    bool at_end;
+};
+
+static void on_throttle_room(uv_handle_t *handle, size_t suggested, uv_buf_t *room) {
+    (void)handle, (void)suggested;
+    static char bytes[READ_BYTES];
+    *room = (uv_buf_t){.base = bytes, .len = sizeof bytes};
+}
+
+static void on_throttle_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *room) {
+    (void)room;
+    struct throttle_rig *rig = stream->data;
+    if (count < 0) {
+        rig->at_end = true;
+        throttled_stop(&rig->throttled);
+    } else if (count > 0) {
+        rig->read += (size_t)count;
+        throttled_took(&rig->throttled, (size_t)count);
+    }
+}
+
+/* A pipe that holds 1 MB, which libuv would read in one turn. */
+static void throttle_rig_open(struct throttle_rig *rig) {
+    *rig = (struct throttle_rig){.at_end = false};
+    uv_loop_init(&rig->loop);
+    throttle_init(&rig->throttle, &rig->loop);
+    int fds[2];
+    cr_assert_eq(pipe(fds), 0);
+    cr_assert_eq(fcntl(fds[1], F_SETPIPE_SZ, IN_PIPE_BYTES), IN_PIPE_BYTES);
+    static const char bytes[IN_PIPE_BYTES];
+    cr_assert_eq(write(fds[1], bytes, sizeof bytes), IN_PIPE_BYTES);
+    close(fds[1]);
+    uv_pipe_init(&rig->loop, &rig->pipe, 0);
+    rig->pipe.data = rig;
+    cr_assert_eq(uv_pipe_open(&rig->pipe, fds[0]), 0);
+    throttled_start(&rig->throttled, &rig->throttle, (uv_stream_t *)&rig->pipe, on_throttle_room, on_throttle_read);
+}
+
+static void on_throttle_closed(void *context) {
+    (void)context;
+}
+
+static void throttle_rig_close(struct throttle_rig *rig) {
+    struct close_group closing;
+    throttled_stop(&rig->throttled);
+    close_group_begin(&closing, on_throttle_closed, NULL);
+    throttle_close(&rig->throttle, &closing);
+    close_group_add(&closing, (uv_handle_t *)&rig->pipe);
+    close_group_end(&closing);
+    uv_run(&rig->loop, UV_RUN_DEFAULT);
+    cr_assert_eq(uv_loop_close(&rig->loop), 0);
+}
+
+Test(throttle, a_turn_takes_a_part_and_all_is_read_in_the_end) {
+    struct throttle_rig rig;
+    throttle_rig_open(&rig);
+    while (!rig.at_end) {
+        size_t before = rig.read;
+        uv_run(&rig.loop, UV_RUN_ONCE);
+        cr_assert_leq(rig.read - before, (size_t)IN_ONE_GO_BYTES);
+    }
+    cr_assert_eq(rig.read, (size_t)IN_PIPE_BYTES);
+    throttle_rig_close(&rig);
+}
+
+Test(throttle, what_is_held_may_be_closed) {
+    struct throttle_rig rig;
+    throttle_rig_open(&rig);
+    while (rig.read == 0) {
+        uv_run(&rig.loop, UV_RUN_NOWAIT);
+    }
+    cr_assert_eq(rig.read, (size_t)IN_ONE_GO_BYTES);
+    throttle_rig_close(&rig);
+    cr_assert_eq(rig.read, (size_t)IN_ONE_GO_BYTES);
 }

@@ -370,6 +370,54 @@ Test(pipes, noise_costs_no_memory) {
     rig_finish(rig);
 }
 
+static int64_t cpu_ms(void) {
+    struct timespec used;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return (int64_t)used.tv_sec * 1000 + used.tv_nsec / 1000000;
+}
+
+static void go_on(struct rig *rig, const struct rig_end *end) {
+    if (end->end == POOL_OK && rig->end_count < RIG_ENDS_MAX - 10) {
+        rig_start(rig, "echo");
+    }
+}
+
+static uint64_t talkative;
+
+static bool talkative_is_over(const struct rig *rig) {
+    return rig_end_of(rig, talkative) != NULL;
+}
+
+/* 32 million lines: one by one they would take the loop half a minute. */
+Test(pipes, short_lines_without_end_cost_the_loop_little) {
+    struct rig *rig = rig_create("normal");
+    rig_open_up(rig);
+    int64_t before_ms = cpu_ms();
+    talkative = rig_start(rig, "chatter:64");
+    rig_wait(rig, talkative_is_over);
+    int64_t used_ms = cpu_ms() - before_ms;
+    cr_expect_lt(used_ms, 64 * 40, "%d ms", (int)used_ms);
+    const struct rig_end *end = rig_end_of(rig, talkative);
+    cr_expect_str_eq(strrchr(end->last_output, '\n'), "\nthe very last line");
+    cr_expect_leq(rig_count_in_log(rig, "worker.output "), 250);
+    rig_finish(rig);
+}
+
+/* The writer has to wait now and then: a share of the time is the loop's own. */
+Test(pipes, one_that_talks_without_end_leaves_room_for_others) {
+    struct rig *rig = rig_create("normal");
+    rig->spec.workers = 2;
+    rig_open_up(rig);
+    rig->on_ended = go_on;
+    talkative = rig_start(rig, "chatter:64");
+    rig_start(rig, "echo");
+    rig_wait(rig, talkative_is_over);
+    cr_expect_gt(rig->end_count, 100, "%d", rig->end_count);
+    rig->on_ended = NULL;
+    rig_wait_ends(rig, (int)rig->next_run - 1);
+    rig_finish(rig);
+}
+
 Test(pipes, a_large_output_and_then_small_ones) {
     struct rig *rig = rig_create("normal");
     rig_open_up(rig);

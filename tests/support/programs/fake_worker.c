@@ -187,6 +187,24 @@ static void make_noise(int fd) {
     }
 }
 
+/* `megabytes` of the shortest lines there are. */
+static void chatter(long megabytes) {
+    enum { CHUNK_BYTES = 64 * 1024, CHUNKS_PER_MB = 16 };
+    static char lines[CHUNK_BYTES];
+    for (size_t i = 0; i < sizeof lines; i++) {
+        lines[i] = i % 2 == 0 ? 'y' : '\n';
+    }
+    for (long i = 0; i < megabytes * CHUNKS_PER_MB; i++) {
+        for (size_t done = 0; done < sizeof lines;) {
+            ssize_t count = write(STDERR_FILENO, lines + done, sizeof lines - done);
+            if (count < 0) {
+                _exit(72);
+            }
+            done += (size_t)count;
+        }
+    }
+}
+
 /* ---- faults --------------------------------------------------------------------------------- */
 
 static void send_half_an_answer(const struct wire_run *run) {
@@ -412,6 +430,12 @@ static void run_quiet_noise(const struct wire_run *run, long fd) {
     run_echo(run, 0);
 }
 
+static void run_chatter(const struct wire_run *run, long megabytes) {
+    chatter(megabytes);
+    fprintf(stderr, "the very last line\n");
+    answer_failure(run, WIRE_FAIL, text("talkative"));
+}
+
 /* As a worker whose program died: nothing more is begun. */
 static void answer_last(const struct wire_run *run, enum wire_outcome outcome) {
     struct buf *out = fresh_out();
@@ -551,6 +575,7 @@ static const struct {
     {"twice", run_twice},
     {"noise", run_noise},
     {"quiet_noise", run_quiet_noise},
+    {"chatter", run_chatter},
     {"large", run_large},
     {"full", run_full},
     {"last", run_last},
