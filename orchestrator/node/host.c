@@ -31,6 +31,7 @@ const char *host_identity(void) {
 }
 
 #define WORK_SUFFIX ".work"
+#define LIFE_SUFFIX ".life"
 
 static enum status make_folder(const char *folder, struct error *err) {
     char *path = mem_copy_string(folder);
@@ -68,8 +69,16 @@ static enum status check_folder(const char *folder, struct error *err) {
     return STATUS_OK;
 }
 
+static enum status take(const char *path, int *fd, struct error *err) {
+    *fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (*fd < 0 || flock(*fd, LOCK_EX | LOCK_NB) != 0) {
+        return error_set_errno(err, STATUS_INVALID, errno, "cannot make the lock file '%s'", path);
+    }
+    return STATUS_OK;
+}
+
 enum status host_lock_take(const char *folder, struct host_lock *lock, struct error *err) {
-    lock->fd = -1;
+    *lock = (struct host_lock){.fd = -1, .life_fd = -1};
     enum status status = make_folder(folder, err);
     status = status == STATUS_OK ? check_folder(folder, err) : status;
     if (status != STATUS_OK) {
@@ -77,47 +86,73 @@ enum status host_lock_take(const char *folder, struct host_lock *lock, struct er
     }
     lock->path = mem_format("%s/node-%d-%llx.lock", folder, (int)getpid(),
                             (unsigned long long)random_next(&random_system));
+    lock->life = mem_format("%s" LIFE_SUFFIX, lock->path);
     lock->work = mem_format("%s" WORK_SUFFIX, lock->path);
-    lock->fd = open(lock->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (lock->fd < 0 || flock(lock->fd, LOCK_EX | LOCK_NB) != 0) {
-        status = error_set_errno(err, STATUS_INVALID, errno, "cannot make the lock file '%s'", lock->path);
+    /* Nobody looks at the one before the other is there. */
+    status = take(lock->life, &lock->life_fd, err);
+    status = status == STATUS_OK ? take(lock->path, &lock->fd, err) : status;
+    if (status != STATUS_OK) {
         host_lock_release(lock);
     }
     return status;
 }
 
-void host_lock_release(struct host_lock *lock) {
-    if (lock->fd >= 0) {
-        unlink(lock->path);
-        close(lock->fd);
-        lock->fd = -1;
+static void give_back(int *fd, const char *path) {
+    if (*fd >= 0) {
+        unlink(path);
+        close(*fd);
+        *fd = -1;
     }
+}
+
+void host_lock_release(struct host_lock *lock) {
+    give_back(&lock->fd, lock->path);
+    give_back(&lock->life_fd, lock->life);
     free(lock->path);
+    free(lock->life);
     free(lock->work);
-    lock->path = lock->work = NULL;
+    lock->path = lock->life = lock->work = NULL;
+}
+
+enum lock_state { LOCK_AWAY, LOCK_FREE, LOCK_HELD };
+
+/* Shared: several may look at once, and none takes the other for a holder. */
+static enum lock_state look(const char *path, bool own) {
+    struct stat found;
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        return errno == ENOENT ? LOCK_AWAY : LOCK_HELD;
+    }
+    enum lock_state state = flock(fd, LOCK_SH | LOCK_NB) == 0 ? LOCK_FREE : LOCK_HELD;
+    if (own && (fstat(fd, &found) != 0 || !S_ISREG(found.st_mode) || found.st_uid != geteuid())) {
+        state = LOCK_AWAY;
+    }
+    close(fd);
+    return state;
 }
 
 bool host_lock_is_dead(const char *path) {
-    int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0) {
+    if (look(path, false) != LOCK_FREE) {
         return false;
     }
-    bool dead = flock(fd, LOCK_EX | LOCK_NB) == 0;
-    if (dead) {
-        unlink(path);
-    }
-    close(fd);
-    return dead;
+    char *life = mem_format("%s" LIFE_SUFFIX, path);
+    unlink(path);
+    unlink(life);
+    free(life);
+    return true;
+}
+
+bool host_lock_is_abandoned(const char *path) {
+    char *life = mem_format("%s" LIFE_SUFFIX, path);
+    bool abandoned = look(life, true) == LOCK_FREE && look(path, true) == LOCK_HELD;
+    free(life);
+    return abandoned;
 }
 
 /* A node makes its lock before the folder beside it, and removes the folder before its lock. */
 static bool is_leftover(const char *folder, const char *name, size_t stem) {
     char *lock = mem_format("%s/%.*s", folder, (int)stem, name);
-    int fd = open(lock, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    bool dead = fd < 0 ? errno == ENOENT : flock(fd, LOCK_EX | LOCK_NB) == 0;
-    if (fd >= 0) {
-        close(fd);
-    }
+    bool dead = look(lock, false) != LOCK_HELD;
     free(lock);
     return dead;
 }

@@ -20,33 +20,6 @@ bool lease_is_held(const struct node *node) {
     return node->lease.state == LEASE_HELD;
 }
 
-static void on_ended_dead(void *context, const struct store_done_answer *answer) {
-    struct node *node = context;
-    if (answer->code == STATUS_OK && answer->count > 0) {
-        log_event(LOG_INFO, "claims.rescued", "count=%lld reason=dead", (long long)answer->count);
-        scheduler_woken(node->scheduler);
-    }
-}
-
-static void free_the_dead(struct node *node, const struct store_start_answer *answer) {
-    int64_t dead[64];
-    int count = 0;
-    for (int i = 0; i < node->lease.dead_count; i++) {
-        dead[count++] = node->lease.dead[i];
-    }
-    node->lease.dead_count = 0;
-    for (int i = 0; i < answer->peer_count && count < 64; i++) {
-        if (host_lock_is_dead(answer->peers[i].lock_path)) {
-            dead[count++] = answer->peers[i].node;
-        }
-    }
-    struct error err = ERROR_NONE;
-    if (count > 0 && node->store.end_peers(node->store.context, host_identity(), count, dead, on_ended_dead, node,
-                                           &err) != STATUS_OK) {
-        log_event(LOG_INFO, "node.peers", "reason=%s", log_text(err.text)); /* their leases end by themselves */
-    }
-}
-
 static void on_ended_own(void *context, const struct store_done_answer *answer) {
     struct node *node = context;
     struct lease *lease = &node->lease;
@@ -107,7 +80,7 @@ static void on_started(void *context, const struct store_start_answer *answer) {
     lease->next_beat_ms = lease->sent_ms + node->options.lease_ms / 6;
     log_event(LOG_INFO, "node.up", "node=%lld pid=%d lease_ms=%lld", (long long)lease->node, (int)getpid(),
               (long long)node->options.lease_ms);
-    free_the_dead(node, answer);
+    peers_end_dead(node, answer);
     scheduler_begin(node->scheduler, lease->node, lease->end_ms);
     node_changed(node);
 }
@@ -149,6 +122,7 @@ static void on_beat(void *context, const struct store_beat_answer *answer) {
     if (answer->code == STATUS_OK) {
         lease->end_ms = lease->sent_ms + node->options.lease_ms;
         scheduler_set_lease_end(node->scheduler, lease->end_ms);
+        peers_look(node); /* six times in a lease: before that of a dead one ends, and its tasks run again */
     } else if (answer->code == STATUS_CONFLICT) {
         leave(node, "the database says that it has ended");
     } else {

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/require.h"
+#include "node/abandoned.h"
 #include "node/private.h"
 #include "node/specs.h"
 
@@ -363,6 +364,7 @@ struct leftovers {
 
 static void on_remove_leftovers(uv_work_t *work) {
     const struct leftovers *leftovers = work->data;
+    abandoned_end_all(leftovers->folder); /* its folders are left over only then */
     host_remove_leftovers(leftovers->folder);
 }
 

@@ -154,6 +154,7 @@ struct process {
         enum status status;
         struct error error;
     } tend;
+    bool looking_for_abandoned; /* in the thread pool */
     struct node_result *result;
 };
 
@@ -187,6 +188,10 @@ void lease_turn(struct node *node, int64_t now, int64_t *next_ms);
 bool lease_is_held(const struct node *node);
 /* Ends the identities that were lost, so that nobody need wait for their leases; lease.dead_count is 0 when they are. */
 void lease_end_dead(struct node *node, int64_t now, int64_t *next_ms);
+/* peers.c. Of a node that was killed on this host everything that still runs is ended; its claims are freed at once when it
+ * is among the answer's, else when its lease ends. */
+void peers_end_dead(struct node *node, const struct store_start_answer *answer);
+void peers_look(struct node *node);
 /* duties.c */
 void duties_turn(struct node *node, int64_t now, int64_t *next_ms);
 void duties_woken(struct node *node); /* a pause may be what it was woken for: it looks soon */

@@ -182,6 +182,93 @@ Test(kinds, c48_nothing_outlives_a_node_that_was_killed) {
     cr_expect_eq(count_work_folders(), 0);
 }
 
+static void begin_stopped(const char *script) {
+    rig_write(&rig, "first.sh", script);
+    begin("command: [sh, first.sh]\n    stdout: ignore", "{}");
+}
+
+static pid_t pid_in_file(const char *name) {
+    char path[128];
+    int pid = 0;
+    snprintf(path, sizeof path, "%s/%s", rig.folder, name);
+    for (int64_t deadline_ms = rig_now_ms() + RIG_DEADLINE_MS; pid == 0; rig_pause()) {
+        FILE *file = fopen(path, "r");
+        if (file != NULL && fscanf(file, "%d", &pid) != 1) {
+            pid = 0;
+        }
+        if (file != NULL) {
+            fclose(file);
+        }
+        cr_assert_lt(rig_now_ms(), deadline_ms, "no %s", name);
+    }
+    return pid;
+}
+
+static void await_stopped(pid_t worker) {
+    char command[96];
+    snprintf(command, sizeof command, "grep -q '^State:.T' /proc/%d/status", (int)worker);
+    int64_t deadline_ms = rig_now_ms() + RIG_DEADLINE_MS;
+    while (system(command) != 0) {
+        cr_assert_lt(rig_now_ms(), deadline_ms, "the worker is not stopped");
+        rig_pause();
+    }
+}
+
+/* Its worker cannot end itself: it is stopped when its node is killed. The second run finds nothing of the first one. */
+static const char stopped[] =
+    "if [ -e \"$PGSTAGE_FOLDER_OF_TEST/worker\" ]; then\n"
+    "  for p in worker program daemon; do\n"
+    "    grep -qs '^State:.[^ZX]' /proc/$(cat $PGSTAGE_FOLDER_OF_TEST/$p)/status && exit 78\n"
+    "  done; exit 0\nfi\ncd $PGSTAGE_FOLDER_OF_TEST\n"
+    "setsid -f sh -c 'trap \"\" TERM HUP; echo $$ >daemon; exec sleep 7775 >/dev/null 2>&1 </dev/null'\n"
+    "while ! [ -s daemon ]; do :; done\n"
+    "echo $$ >program; echo $PPID >worker.new; mv worker.new worker; kill -STOP $PPID; exec sleep 7774\n";
+
+static void begin_and_kill_stopped(void) {
+    char script[1024];
+    snprintf(script, sizeof script, "PGSTAGE_FOLDER_OF_TEST=%s\n%s", rig.folder, stopped);
+    begin_stopped(script);
+    rig_start(&rig, 0, "--lease 60s");
+    await_stopped(pid_in_file("worker"));
+}
+
+/* C48: the next node does not wait for the lease, and no run is beside an earlier one. */
+Test(kinds, c48_a_stopped_worker_is_ended_by_the_next_node) {
+    begin_and_kill_stopped();
+    pid_t worker = pid_in_file("worker"), program = pid_in_file("program"), daemon = pid_in_file("daemon");
+    kill(rig.nodes[0], SIGKILL);
+    rig_wait(&rig, 0);
+    cr_assert(is_alive(worker) && is_alive(program) && is_alive(daemon));
+    int64_t begun_ms = rig_now_ms();
+    rig_start(&rig, 1, "--lease 60s");
+    rig_await(&rig, "select count(*) from pgstage.task where status <> 'running'", 1);
+    rig_await(&rig, "select count(*) from pgstage.task where status in ('done', 'failed')", 1);
+    cr_expect_lt(rig_now_ms() - begun_ms, 20 * 1000, "that was the lease");
+    cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.task where status = 'done'"), 1, "it ran beside the first");
+    await_death(worker, 2000);
+    await_death(program, 2000);
+    await_death(daemon, 2000);
+    cr_assert(rig_await_log(&rig, 1, "orphan.killed"));
+    cr_assert(rig_await_log(&rig, 1, "claims.rescued"));
+    while (count_work_folders() != 1) {
+        rig_pause();
+    }
+}
+
+/* A node that is up already ends it before the lease does. */
+Test(kinds, c48_a_stopped_worker_is_ended_by_another_node) {
+    begin_and_kill_stopped();
+    rig_start(&rig, 1, "--lease 3s");
+    cr_assert(rig_await_log(&rig, 1, "node.up"));
+    pid_t worker = pid_in_file("worker"), daemon = pid_in_file("daemon");
+    rig_pause();
+    cr_assert(is_alive(worker) && is_alive(daemon), "its node lives");
+    kill(rig.nodes[0], SIGKILL);
+    rig_wait(&rig, 0);
+    await_death(worker, 20 * 1000);
+    await_death(daemon, 1000);
+}
+
 /* C82c. */
 Test(kinds, c82c_the_folder_of_locks_is_the_nodes_own) {
     char nodes[96], elsewhere[96], *output = NULL;
