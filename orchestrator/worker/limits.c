@@ -137,10 +137,19 @@ static void set_cpu_limit(rlim_t seconds) {
     }
 }
 
-void limits_begin_run(int64_t cpu_seconds) {
+/* RLIMIT_CPU is measured in ticks of the system's clock, CLOCK_PROCESS_CPUTIME_ID exactly: on a busy machine the two of a
+ * long life are seconds apart. The clock of the ticks has a number only: the process's complement, and 0 (CPUCLOCK_PROF in the
+ * kernel) in the lowest three bits. */
+rlim_t limits_cpu_for_task(pid_t pid, int64_t cpu_seconds) {
+    clockid_t ticks = (clockid_t)(~(unsigned)pid << 3);
     struct timespec used;
-    if (cpu_seconds > 0 && clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) == 0) {
-        set_cpu_limit((rlim_t)used.tv_sec + 1 + (rlim_t)cpu_seconds);
+    return clock_gettime(ticks, &used) == 0 ? (rlim_t)used.tv_sec + 1 + (rlim_t)cpu_seconds : 0;
+}
+
+void limits_begin_run(int64_t cpu_seconds) {
+    rlim_t limit = cpu_seconds > 0 ? limits_cpu_for_task(0, cpu_seconds) : 0;
+    if (limit > 0) {
+        set_cpu_limit(limit);
     }
 }
 

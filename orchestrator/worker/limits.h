@@ -2,6 +2,9 @@
 #ifndef WORKER_LIMITS_H
 #define WORKER_LIMITS_H
 
+#include <sys/resource.h>
+#include <sys/types.h>
+
 #include "base/error.h"
 #include "wire/messages.h"
 
@@ -18,6 +21,9 @@ enum status limits_apply_nice(const struct wire_hello *hello, struct error *err)
 /* CPU time of one task: SIGXCPU after that many seconds, at most one more. 0: none. It is lifted
  * when the worker is about to wait: between two runs without a pause it is only moved. */
 void limits_begin_run(int64_t cpu_seconds);
+/* The limit, in seconds of the whole life of a process (0: this one), that leaves it that much for a task which begins now. 0:
+ * it cannot be known. */
+rlim_t limits_cpu_for_task(pid_t pid, int64_t cpu_seconds);
 void limits_lift_cpu(void);
 
 #endif

@@ -16,6 +16,7 @@
 #include "base/memory.h"
 #include "worker/inbox.h"
 #include "worker/lifeline.h"
+#include "worker/limits.h"
 #include "worker/memory_use.h"
 #include "worker/out_of_memory.h"
 #include "worker/program_answers.h"
@@ -215,14 +216,12 @@ static bool wait_engine(void) {
 
 /* The limit of the whole process, moved by what it has used: so it is one of this task. */
 static void limit_cpu(void) {
-    clockid_t clock;
-    struct timespec used;
     struct rlimit limit;
-    if (engine.hello->cpu_seconds == 0 || clock_getcpuclockid(engine.program.pid, &clock) != 0 ||
-        clock_gettime(clock, &used) != 0 || prlimit(engine.program.pid, RLIMIT_CPU, NULL, &limit) != 0) {
+    int64_t seconds = engine.hello->cpu_seconds;
+    rlim_t wanted = seconds > 0 ? limits_cpu_for_task(engine.program.pid, seconds) : 0;
+    if (wanted == 0 || prlimit(engine.program.pid, RLIMIT_CPU, NULL, &limit) != 0) {
         return;
     }
-    rlim_t wanted = (rlim_t)used.tv_sec + 1 + (rlim_t)engine.hello->cpu_seconds;
     limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
     prlimit(engine.program.pid, RLIMIT_CPU, &limit, NULL);
     engine.has_cpu_limit = true;

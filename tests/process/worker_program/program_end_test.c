@@ -241,7 +241,7 @@ Test(program_end, cpu_time_of_its_life_is_not_limited) {
     rig_want_exit(&rig, 0);
 }
 
-/* It spends 0.7 s on each of three: together more than one may use. */
+/* It spends 0.5 s on each of three: together more than one may use. */
 Test(program_end, cpu_time_is_limited_by_the_task) {
     struct wire_hello hello = program_hello("ready()\n"
                                             "while (m := hear()) and m['type'] == 'task':\n"
@@ -257,7 +257,7 @@ Test(program_end, cpu_time_is_limited_by_the_task) {
     rig_say_hello(&rig, &hello);
     rig_want_ready(&rig);
     for (uint64_t run = 1; run <= 3; run++) {
-        rig_run(&rig, run, "0.7");
+        rig_run(&rig, run, "0.5");
         rig_want_output(&rig, run, NULL);
         rig_want_logged(&rig, "rested");
     }
