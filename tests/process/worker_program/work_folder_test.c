@@ -83,12 +83,11 @@ Test(worker_folder, one_with_a_link_in_its_place_ends_the_worker) {
     cr_assert_eq(unlink(c.work), 0);
 }
 
-Test(worker_folder, one_that_goes_while_the_worker_is_idle_ends_it_before_the_next_run) {
+Test(worker_folder, one_that_goes_while_the_worker_is_idle_ends_it_before_a_run) {
     command_open_script(&c, "echo 1");
-    command_expect(&c, 1, NULL, "1");
     struct error err = ERROR_NONE;
     cr_assert_eq(remove_tree(AT_FDCWD, c.work, &err), STATUS_OK, "%s", err.text);
-    command_run(&c, 2, NULL);
+    command_run(&c, 1, NULL);
     want_last();
 }
 
@@ -150,6 +149,23 @@ Test(worker_folder, a_folder_in_place_of_the_task_file_is_removed) {
     rig_want_output(&c.rig, 1, "1");
     rig_want_output(&c.rig, 2, "2");
     rig_want_output(&c.rig, 3, "3");
+    command_stop(&c);
+}
+
+/* By somebody else, after the worker has looked. */
+Test(worker_folder, what_comes_there_while_the_worker_is_idle_is_not_taken_for_a_task_s) {
+    static const char *const names[] = {"task.json/x", "result.json/x"};
+    command_prepare(&c, (const char *const[]){"sh", "-c", "[ -f \"$0\" ] && echo 1", "{task}", NULL});
+    command_open(&c); /* READY: between two runs there is nothing that tells when it has looked */
+    for (size_t i = 0; i < 2; i++) {
+        char path[100];
+        snprintf(path, sizeof path, "%s/%s", c.work, names[i]);
+        *strrchr(path, '/') = '\0';
+        cr_assert_eq(mkdir(path, 0700), 0);
+        path[strlen(path)] = '/';
+        cr_assert_eq(mkdir(path, 0700), 0);
+    }
+    command_expect(&c, 1, NULL, "1");
     command_stop(&c);
 }
 
