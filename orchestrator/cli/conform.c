@@ -90,6 +90,7 @@ static enum exit_status run_conform(const struct args *args) {
     }
     output_open();
     signal(SIGPIPE, SIG_IGN); /* a program that ends while it is written to is a finding */
+    program_take_over();
     struct talk talk;
     args->positional[args->count] = NULL; /* there is room: argv ends with one */
     talk_init(&talk, args->positional, (int)batch, timeout_ms);

@@ -25,14 +25,6 @@ void child_set_limits(const struct wire_hello *hello);
  * cannot be started, with a sentence. */
 enum status child_start(const struct child_setup *setup, pid_t *pid, struct error *err) MUST_CHECK;
 
-/* Where a program is: in `folder` (when there is one), or with a '/' relative to it; else in PATH. Ownership: the path is the
- * caller's to free. NOT_FOUND: it is not there; INVALID: it is not to be trusted (base/trusted_file.h). */
-enum status child_find_program(const char *name, const char *folder, char **path, struct error *err) MUST_CHECK;
-
-/* The path of a regular file of that name in the folder, to be freed; NULL when there is none. INVALID: it is not to be
- * trusted. */
-enum status child_find_file(const char *name, const char *folder, char **path, struct error *err) MUST_CHECK;
-
 struct child_end {
     int status;              /* as waitpid gives it */
     int64_t cpu_us;          /* of the child and what it reaped */

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/find_program.h"
 #include "base/memory.h"
 #include "base/remove_tree.h"
 #include "worker/child.h"
@@ -43,7 +44,7 @@ static enum status start_command(const struct wire_hello *hello, struct error *e
     command.hello = hello;
     if (check_stage(hello, err) != STATUS_OK ||
         command_arguments_parse(hello, &command.arguments, err) != STATUS_OK ||
-        child_find_program(command.arguments.program, hello->folder.data, &command.program, err) != STATUS_OK) {
+        find_program(command.arguments.program, hello->folder.data, &command.program, err) != STATUS_OK) {
         return err->code;
     }
     child_set_limits(hello);

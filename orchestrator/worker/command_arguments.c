@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/find_program.h"
 #include "base/memory.h"
 #include "base/placeholder.h"
 #include "base/require.h"
@@ -177,7 +178,7 @@ static enum status parse_argument(const struct wire_hello *hello, struct command
 static enum status name_file(const struct wire_hello *hello, struct command_argument *argument, const char *text,
                              struct error *err) {
     char *path = NULL;
-    if (strpbrk(text, "{}") == NULL && child_find_file(text, hello->folder.data, &path, err) != STATUS_OK) {
+    if (strpbrk(text, "{}") == NULL && find_file_of(text, hello->folder.data, &path, err) != STATUS_OK) {
         return err->code;
     }
     if (path != NULL) {

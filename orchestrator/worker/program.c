@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/find_program.h"
 #include "base/memory.h"
 #include "worker/inbox.h"
 #include "worker/lifeline.h"
@@ -107,7 +108,7 @@ static enum status start_process(const struct wire_hello *hello, struct error *e
     if (hello->argument_count == 0) {
         return error_set(err, STATUS_INVALID, "the stage names no program");
     }
-    if (child_find_program(hello->arguments[0].data, hello->folder.data, &path, err) != STATUS_OK) {
+    if (find_program(hello->arguments[0].data, hello->folder.data, &path, err) != STATUS_OK) {
         return err->code;
     }
     char **arguments = mem_alloc((hello->argument_count + 1) * sizeof *arguments);
@@ -115,7 +116,7 @@ static enum status start_process(const struct wire_hello *hello, struct error *e
     for (uint32_t i = 0; i < hello->argument_count; i++) {
         char *file = NULL;
         if (i > 0 && status == STATUS_OK) {
-            status = child_find_file(hello->arguments[i].data, hello->folder.data, &file, err);
+            status = find_file_of(hello->arguments[i].data, hello->folder.data, &file, err);
         }
         arguments[i] = file != NULL ? file : mem_copy_string(hello->arguments[i].data);
     }

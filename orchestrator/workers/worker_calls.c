@@ -7,10 +7,10 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/environment.h"
 #include "base/memory.h"
 #include "base/require.h"
 #include "workers/depth.h"
-#include "workers/environment.h"
 #include "workers/orphans.h"
 #include "workers/spawn.h"
 #include "workers/worker_parts.h"
@@ -178,7 +178,11 @@ static enum status spawn(struct worker *worker, struct spawn_ends *ends, struct 
     const struct worker_setup *setup = worker->setup;
     enum status made = work_folder_make(setup->folders, setup->spec->user != NULL, &worker->work, err);
     struct arena arena = {0};
-    char **environment = environment_build(&arena, setup->spec, worker->work);
+    char **environment =
+        environment_build(&arena, &(struct environment_spec){.pipeline = setup->spec->pipeline,
+                                                             .stage = setup->spec->stage,
+                                                             .env = setup->spec->env,
+                                                             .work = worker->work});
     /* Also without a folder: the handle must be initialised. */
     const char *program = made == STATUS_OK ? setup->program : "";
     enum status spawned = spawn_worker(setup->loop, program, environment, setup->lock_fd, &worker->process,

@@ -1,8 +1,12 @@
 /* conform_test.c - `pgstage conform`: workers that keep the protocol pass, and one that breaks a rule is told which. */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "rig.h"
@@ -130,6 +134,55 @@ Test(conform, a_program_is_looked_for_here_first) {
     want_first("came its exit with status 7; ", "-- true");
 }
 
+static char *text_of_file(const char *name) {
+    char *text = shell("cat %s", name)->out;
+    text[strcspn(text, "\n")] = '\0';
+    return text;
+}
+
+/* As in a stage: nothing outlives it, it gets no password, and it is in a folder of its own. */
+Test(conform, a_program_has_what_a_stage_gives_and_leaves_nothing) {
+    setenv("PGPASSWORD", "canary", 1);
+    want_first("came its exit with status 5; ",
+               "-- sh -c 'env >$0/variables; pwd >$0/where; echo $TMPDIR >$0/temporary; "
+               "setsid sh -c \"echo \\$\\$ >$0/pid; exec sleep 7790\" >/dev/null 2>&1 & while [ ! -s $0/pid ]; do :; done; exit 5' "
+               "\"$PWD\"");
+    pid_t daemon = (pid_t)atoi(text_of_file("pid"));
+    cr_assert_gt(daemon, 1);
+    bool lives = kill(daemon, 0) == 0;
+    cr_expect_not(lives, "the daemon lives");
+    if (lives) {
+        kill(daemon, SIGKILL);
+    }
+    char *variables = shell("cat variables")->out;
+    cr_expect(has(variables, "PGSTAGE_PIPELINE=conformance\n"), "%s", variables);
+    cr_expect(has(variables, "PGSTAGE_STAGE=test\n"), "%s", variables);
+    cr_expect_not(has(variables, "canary"), "%s", variables);
+    char where[PATH_MAX];
+    snprintf(where, sizeof where, "%s", text_of_file("where"));
+    cr_expect_str_eq(text_of_file("temporary"), where);
+    cr_expect(has(where, "pgstage-conform-"), "%s", where);
+    cr_expect_neq(access(where, F_OK), 0, "%s stays", where);
+}
+
+Test(conform, a_file_of_this_folder_is_found_from_the_programs_own) {
+    shell("printf 'read -r hello\nexit 9\n' >worker.sh && chmod 644 worker.sh");
+    want_first("came its exit with status 9; ", "-- sh worker.sh");
+}
+
+/* Its program is in a group of its own, which a Ctrl-C does not reach. */
+Test(conform, one_that_is_terminated_ends_its_program) {
+    cli("conform -- sh -c 'echo $$ >$0/pid; exec sleep 7790' \"$PWD\" >conform.out 2>&1 & "
+        "while [ ! -s pid ]; do :; done; kill $!; wait $!");
+    pid_t program = (pid_t)atoi(text_of_file("pid"));
+    cr_assert_gt(program, 1);
+    bool lives = kill(program, 0) == 0;
+    cr_expect_not(lives, "the program lives");
+    if (lives) {
+        kill(program, SIGKILL);
+    }
+}
+
 /* Every check after the first would say the same: what it says is enough. */
 Test(conform, wrong_ids_and_second_results_are_named) {
     struct run *run = cli("conform -- python3 " BREAKING " answers_with_numbers");
@@ -159,7 +212,9 @@ Test(conform, says_what_was_expected_what_came_and_where_it_is_written) {
 Test(conform, a_program_that_cannot_be_started_is_one_failure) {
     struct run *run = cli("conform -- ./no-such-program");
     cr_assert_eq(run->status, 1);
-    cr_assert_str_eq(run->out, "not ok ready: expected that it can be started; came cannot start ./no-such-program: No such "
-                               "file or directory; see \"Life\" in docs/worker-protocol.md\n0 passed, 1 failed\n");
+    cr_assert(has(run->out, "not ok ready: expected that it can be started; came there is no program './no-such-program' in "
+                            "the pipeline's folder /"),
+              "%s", run->out);
+    cr_assert(has(run->out, "; see \"Life\" in docs/worker-protocol.md\n0 passed, 1 failed\n"), "%s", run->out);
     cli_refuses(2, "pgstage conform: an argument is missing: PROGRAM", "conform --batch 3");
 }

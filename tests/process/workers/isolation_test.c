@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include "base/children.h"
+#include "base/environment.h"
 #include "base/memory.h"
 #include "rig.h"
-#include "workers/environment.h"
 #include "workers/orphans.h"
 #include "workers/work_folder.h"
 
@@ -175,9 +175,9 @@ Test(isolation, the_environment_has_what_is_listed_and_no_more) {
     setenv("PGSTAGE_DATABASE_URL", "postgresql://u:canary@h/d", 1);
     setenv("LC", "no locale", 1);
     setenv("PATHS", "canary", 1);
-    struct pool_spec spec = {.pipeline = "library", .stage = "extract", .env = listed};
+    struct environment_spec spec = {.pipeline = "library", .stage = "extract", .env = listed, .work = "/work/7"};
     struct arena arena = {0};
-    char **environment = environment_build(&arena, &spec, "/work/7");
+    char **environment = environment_build(&arena, &spec);
     int count = 0;
     while (environment[count] != NULL) {
         cr_assert_null(strstr(environment[count++], "canary"));

@@ -1,4 +1,5 @@
-/* child_find.c - which file a program's name, or an argument, stands for. */
+#include "base/find_program.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -6,7 +7,6 @@
 
 #include "base/memory.h"
 #include "base/trusted_file.h"
-#include "worker/child.h"
 
 static bool is_file(const char *path) {
     struct stat found;
@@ -17,7 +17,7 @@ static bool is_program(const char *path) {
     return is_file(path) && access(path, X_OK) == 0;
 }
 
-enum status child_find_file(const char *name, const char *folder, char **path, struct error *err) {
+enum status find_file_of(const char *name, const char *folder, char **path, struct error *err) {
     *path = NULL;
     if (folder == NULL || name[0] == '\0' || name[0] == '/' || name[0] == '-') {
         return STATUS_OK;
@@ -61,7 +61,7 @@ static enum status no_program(const char *name, const char *folder, struct error
 }
 
 /* What PATH finds is the system's business. A file in the folder that is no program does not hide one. */
-enum status child_find_program(const char *name, const char *folder, char **path, struct error *err) {
+enum status find_program(const char *name, const char *folder, char **path, struct error *err) {
     bool has_slash = strchr(name, '/') != NULL;
     if (name[0] == '/') {
         *path = is_file(name) ? mem_copy_string(name) : NULL;
@@ -69,7 +69,7 @@ enum status child_find_program(const char *name, const char *folder, char **path
             free(*path);
             return err->code;
         }
-    } else if (child_find_file(name, folder, path, err) != STATUS_OK) {
+    } else if (find_file_of(name, folder, path, err) != STATUS_OK) {
         return err->code;
     }
     if (*path != NULL && is_program(*path)) {

@@ -1,4 +1,4 @@
-#include "workers/environment.h"
+#include "base/environment.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -68,7 +68,7 @@ static int count_of(const char *const *list) {
     return count;
 }
 
-char **environment_build(struct arena *arena, const struct pool_spec *spec, const char *work) {
+char **environment_build(struct arena *arena, const struct environment_spec *spec) {
     enum { OURS = 3 };
     int room = count_of((const char *const *)environ) + OURS + count_of(spec->env) + 1, count = 0;
     char **built = arena_alloc(arena, (size_t)room * sizeof *built);
@@ -77,8 +77,8 @@ char **environment_build(struct arena *arena, const struct pool_spec *spec, cons
             put(built, &count, arena_copy_string(arena, *own));
         }
     }
-    if (work != NULL) {
-        put(built, &count, arena_format(arena, "TMPDIR=%s/run", work));
+    if (spec->work != NULL) {
+        put(built, &count, arena_format(arena, "TMPDIR=%s/run", spec->work));
     }
     put(built, &count, arena_format(arena, "PGSTAGE_PIPELINE=%s", spec->pipeline));
     put(built, &count, arena_format(arena, "PGSTAGE_STAGE=%s", spec->stage));
