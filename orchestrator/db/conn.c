@@ -180,6 +180,7 @@ static void tell_notifications(struct db_conn *conn) {
 }
 
 void conn_enter_ready(struct db_conn *conn) {
+    reset_note_beginning(conn);
     conn->was_up = true;
     conn->up_since_ms = clock_now_ms(&conn->clock);
     conn->first_address = 0;
@@ -195,7 +196,8 @@ void conn_enter_ready(struct db_conn *conn) {
 static void finish_request(struct db_conn *conn) {
     struct conn_request *request = conn->request;
     if (request->poisoned) {
-        conn_lose(conn, &request->error); /* which answers */
+        bool by_reset = request->reset_error.code != STATUS_OK;
+        conn_lose(conn, by_reset ? &request->reset_error : &request->error); /* which answers */
         return;
     }
     conn->request = NULL;
@@ -362,6 +364,8 @@ static void on_closed(void *context) {
     free(conn->role);
     free(conn->listen);
     free(conn->settings);
+    free(conn->name);
+    free(conn->encoding);
     free(conn);
 }
 
@@ -420,6 +424,7 @@ enum status conn_open(uv_loop_t *loop, const struct conn_options *options,
     made->role = mem_copy_string(options->role);
     made->listen = mem_copy_string(options->listen);
     made->settings = mem_copy_string(options->settings);
+    made->resets = options->resets;
     made->pooled = options->pooled;
     REQUIRE(!options->pooled || options->listen == NULL);
     made->connect_timeout_ms =

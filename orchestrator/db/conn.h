@@ -77,6 +77,10 @@ struct conn_options {
      * are sent unnamed, every request is a transaction, and `settings` (one statement, for the transaction) runs first in
      * each. `listen` is not possible. */
     bool pooled;
+    /* Statements of strangers run here: what they leave in the session is undone behind each transaction, committed or not,
+     * before it is answered (see conn_reset.c); `settings` is one statement then. When that fails the request is answered
+     * all the same, and the session goes. */
+    bool resets;
     int64_t connect_timeout_ms; /* 0: 10 s */
     /* An unanswered request takes the connection down after that; 0: never. While the peer still
      * takes bytes of a large one, the time starts anew. */

@@ -1,6 +1,6 @@
-/* conn_private.h - what the three files of conn share: conn.c (states, loss, the public calls),
- * conn_connect.c (from a name to a connection that is set up) and conn_request.c (one request in a
- * pipeline). Private to them.
+/* conn_private.h - what the files of conn share: conn.c (states, loss, the public calls),
+ * conn_connect.c (from a name to a connection that is set up), conn_request.c (one request in a
+ * pipeline) and conn_reset.c (the session as it was). Private to them.
  */
 #ifndef DB_CONN_PRIVATE_H
 #define DB_CONN_PRIVATE_H
@@ -47,6 +47,8 @@ enum entry_kind {
     ENTRY_PREPARE,
     ENTRY_STATEMENT,
     ENTRY_COMMIT,
+    ENTRY_RESET, /* the session as it was */
+    ENTRY_LEFT,  /* part of the reset: answers whether prepared statements were left */
     ENTRY_SYNC,
     ENTRY_ROLLBACK
 };
@@ -72,9 +74,15 @@ struct conn_request {
     bool closing_held;   /* COMMIT and the sync are not queued yet */
     bool closing_queued; /* from here on a loss leaves the outcome unknown */
     bool finished;       /* code, error and results say how it ended */
+    bool resets;         /* the session is to be reset behind it */
+    bool was_reset;      /* or the reset failed, and the session goes */
+    bool ending;         /* it failed: ROLLBACK or the reset is on its way */
+    bool left_prepared;  /* by SQL: to be dropped yet */
+    int reset_at;        /* the first entry of the reset: an error from there on is not the request's; 0: none is queued */
     bool poisoned;       /* the session is of no more use after this request */
     enum status code;
     struct error error;
+    struct error reset_error; /* why the session could not be reset */
     int failed;
     PGresult **results;
 };
@@ -90,7 +98,8 @@ struct db_conn {
     struct conn_events events;
     struct conninfo *info;
     char *role, *listen, *settings;
-    bool pooled;
+    bool pooled, resets;
+    char *name, *encoding; /* application_name and client_encoding as the session began; with `resets` */
     int64_t connect_timeout_ms, request_timeout_ms;
     struct clock_ops clock;
     struct random_ops random;
@@ -138,7 +147,18 @@ bool connect_take_setup(struct db_conn *conn); /* SETTING_UP: takes what arrived
 void connect_timed_out(struct db_conn *conn);  /* the next attempt begins behind the host at hand */
 void connect_abandon_lookup(struct db_conn *conn); /* the connection is closed */
 
+/* conn_reset.c */
+void reset_note_beginning(struct db_conn *conn); /* READY: what a reset goes back to */
+bool reset_queue(struct db_conn *conn);
+/* What the reset found that it could not undo by itself; true when there is something, so that a sync is to follow. */
+bool reset_has_rest(const struct conn_request *request);
+bool reset_queue_rest(struct db_conn *conn);
+
 /* conn_request.c */
+enum { REQUEST_RESET_ENTRIES = 10 };
+bool request_queue_command(struct db_conn *conn, enum entry_kind kind, const char *text);
+/* Prepared under its name, unless the connection is pooled. */
+bool request_queue_named(struct db_conn *conn, enum entry_kind kind, const struct db_statement *statement, int index);
 enum status request_check(const struct db_request *request, struct error *err) MUST_CHECK;
 struct conn_request *request_create(const struct db_conn *conn, const struct db_request *request, db_done done,
                                     void *context);

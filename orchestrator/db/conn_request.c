@@ -1,8 +1,9 @@
 /* conn_request.c - one request: queued into libpq's pipeline, taken back result by result.
  *
- * What is queued: [BEGIN] [SETTINGS] (PREPARE? STATEMENT)* [COMMIT] SYNC. An error makes the server skip all
- * up to the sync; when the transaction is then still open, ROLLBACK SYNC follows before the request
- * is answered.
+ * What is queued: [BEGIN] [SETTINGS] (PREPARE? STATEMENT)* [COMMIT] [RESET ...] SYNC. An error makes the server skip
+ * all up to the sync; when the transaction is then still open, ROLLBACK [RESET ...] SYNC follows before the request
+ * is answered. The reset shares the sync with what it follows: behind a pooler in transaction mode the session may be
+ * somebody else's after that.
  *
  * A large request keeps its closing part (COMMIT and the sync, without which nothing commits) back
  * until all else has left libpq's buffer. So "closing_queued" is what separates UNAVAILABLE from
@@ -63,9 +64,10 @@ struct conn_request *request_create(const struct db_conn *conn, const struct db_
     made->done = done;
     made->context = context;
     made->transaction = request->transaction || conn->pooled;
+    made->resets = request->transaction && conn->resets;
     made->statement_count = request->statement_count;
     made->failed = -1;
-    made->entries = mem_alloc((2 * statements + 4) * sizeof *made->entries);
+    made->entries = mem_alloc((2 * statements + 4 + REQUEST_RESET_ENTRIES) * sizeof *made->entries);
     made->results = mem_alloc(statements * sizeof *made->results);
     return made;
 }
@@ -111,7 +113,7 @@ static struct request_entry *add_entry(struct conn_request *request, enum entry_
     return entry;
 }
 
-static bool queue_command(struct db_conn *conn, enum entry_kind kind, const char *text) {
+bool request_queue_command(struct db_conn *conn, enum entry_kind kind, const char *text) {
     add_entry(conn->request, kind, -1);
     return PQsendQueryParams(conn->pg, text, 0, NULL, NULL, NULL, NULL, 0) == 1;
 }
@@ -139,7 +141,7 @@ static bool queue_prepare(struct db_conn *conn, const struct db_statement *state
     return PQsendPrepare(conn->pg, statement->name, statement->text, 0, NULL) == 1;
 }
 
-static bool queue_statement(struct db_conn *conn, const struct db_statement *statement, int index) {
+bool request_queue_named(struct db_conn *conn, enum entry_kind kind, const struct db_statement *statement, int index) {
     const char *name = NULL;
     if (!queue_prepare(conn, statement, index, &name)) {
         return false;
@@ -154,7 +156,7 @@ static bool queue_statement(struct db_conn *conn, const struct db_statement *sta
         lengths[i] = (int)param->length;
         formats[i] = param->binary;
     }
-    add_entry(conn->request, ENTRY_STATEMENT, index);
+    add_entry(conn->request, kind, index);
     int sent = name != NULL ? PQsendQueryPrepared(conn->pg, name, statement->param_count, values,
                                                   lengths, formats, 0)
                             : PQsendQueryParams(conn->pg, statement->text, statement->param_count,
@@ -169,21 +171,21 @@ bool request_queue_closing(struct db_conn *conn) {
     struct conn_request *request = conn->request;
     request->closing_held = false;
     request->closing_queued = true;
-    return (!request->transaction || queue_command(conn, ENTRY_COMMIT, "COMMIT")) &&
+    return (!request->transaction || request_queue_command(conn, ENTRY_COMMIT, "COMMIT")) && reset_queue(conn) &&
            queue_sync(conn);
 }
 
 bool request_queue(struct db_conn *conn, const struct db_request *request) {
     if (conn->request->transaction &&
-        !queue_command(conn, ENTRY_BEGIN, conn->pooled ? "BEGIN ISOLATION LEVEL READ COMMITTED" : "BEGIN")) {
+        !request_queue_command(conn, ENTRY_BEGIN, conn->pooled ? "BEGIN ISOLATION LEVEL READ COMMITTED" : "BEGIN")) {
         return false;
     }
-    if (conn->pooled && conn->settings != NULL && !queue_command(conn, ENTRY_SETTINGS, conn->settings)) {
+    if (conn->pooled && conn->settings != NULL && !request_queue_command(conn, ENTRY_SETTINGS, conn->settings)) {
         return false;
     }
     size_t bytes = 0;
     for (int i = 0; i < request->statement_count; i++) {
-        if (!queue_statement(conn, &request->statements[i], i)) {
+        if (!request_queue_named(conn, ENTRY_STATEMENT, &request->statements[i], i)) {
             return false;
         }
         bytes += statement_bytes(&request->statements[i]);
@@ -205,6 +207,8 @@ static int failed_statement(const struct conn_request *request, const struct req
         return request->statement_count;
     case ENTRY_BEGIN:
     case ENTRY_SETTINGS:
+    case ENTRY_RESET:
+    case ENTRY_LEFT:
     case ENTRY_ROLLBACK:
         return -1;
     }
@@ -251,6 +255,18 @@ static bool is_stale_statement(const struct request_entry *entry, const PGresult
             strcmp(function, "RevalidateCachedQuery") == 0);
 }
 
+static bool is_of_reset(const struct conn_request *request) {
+    return request->reset_at > 0 && request->current >= request->reset_at;
+}
+
+static void fail_reset(struct conn_request *request, const struct error *why) {
+    request->reset_error = *why;
+    request->reset_error.code = STATUS_UNAVAILABLE;
+    error_wrap(&request->reset_error, "resetting the session");
+    request->was_reset = true;
+    request->poisoned = true;
+}
+
 static void take_error(struct db_conn *conn, const PGresult *result) {
     struct conn_request *request = conn->request;
     const struct request_entry *entry = &request->entries[request->current];
@@ -264,6 +280,9 @@ static void take_error(struct db_conn *conn, const PGresult *result) {
             return; /* the loss answers the request */
         }
         code = loss_code(request);
+    } else if (is_of_reset(request)) {
+        fail_reset(request, &why);
+        return;
     } else if (fatal) {
         /* "Terminating" can hit a commit that was made and waits for a standby. */
         code = commits || !request->transaction ? loss_code(request) : STATUS_UNAVAILABLE;
@@ -287,7 +306,31 @@ static void take_success(struct conn_request *request, PGresult **result) {
         *result = NULL;
     } else if (entry->kind == ENTRY_COMMIT && strcmp(PQcmdStatus(*result), "COMMIT") != 0) {
         fail_with_text(request, STATUS_INVALID, "the transaction was rolled back");
+    } else if (entry->kind == ENTRY_RESET) {
+        request->was_reset = true;
+    } else if (entry->kind == ENTRY_LEFT) {
+        request->left_prepared = PQntuples(*result) == 1 && PQgetvalue(*result, 0, 0)[0] == 't';
     }
+}
+
+/* More to do behind the sync, before the request is answered. The entry in front is none of the reset's, so that reset_at
+ * is not 0. */
+static void begin_anew(struct conn_request *request) {
+    request->entry_count = 0;
+    request->current = 0;
+    request->reset_at = 0;
+    request->has_result = false;
+}
+
+static bool queue_ending(struct db_conn *conn, bool open) {
+    begin_anew(conn->request);
+    conn->request->ending = true;
+    return request_queue_command(conn, ENTRY_ROLLBACK, open ? "ROLLBACK" : "") && reset_queue(conn) && queue_sync(conn);
+}
+
+static bool queue_rest(struct db_conn *conn) {
+    begin_anew(conn->request);
+    return reset_queue_rest(conn) && queue_sync(conn);
 }
 
 /* The pipeline is at its end. True when the request is. */
@@ -298,12 +341,16 @@ static bool take_sync(struct db_conn *conn) {
     if (!in_place) {
         fail_with_text(request, loss_code(request), "the answers do not fit the request");
         request->poisoned = true;
-    } else if (open && request->entries[0].kind != ENTRY_ROLLBACK && !request->poisoned) {
-        fail_with_text(request, STATUS_INVALID, "the statement left a transaction open");
-        request->entry_count = 0;
-        request->current = 0;
-        request->has_result = false;
-        if (queue_command(conn, ENTRY_ROLLBACK, "ROLLBACK") && queue_sync(conn)) {
+    } else if ((open || (request->resets && !request->was_reset)) && !request->ending && !request->poisoned) {
+        if (open) {
+            fail_with_text(request, STATUS_INVALID, "the statement left a transaction open");
+        }
+        if (queue_ending(conn, open)) {
+            return false;
+        }
+        request->poisoned = true;
+    } else if (!open && !request->poisoned && reset_has_rest(request)) {
+        if (queue_rest(conn)) {
             return false;
         }
         request->poisoned = true;

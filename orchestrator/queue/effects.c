@@ -2,7 +2,7 @@
  *
  * First look_at_fences, alone and without a lock: chains whose claim is lost are dropped, those
  * that an earlier sending has committed are known. Then one transaction: the time-outs and the
- * role, the user's statements, our own role again, the lock of the pipelines (late, so that an
+ * role, the user's statements (behind those of each task its settings are undone), our own role again, the lock of the pipelines (late, so that an
  * `apply` does not wait for a slow statement with every tick behind it), hold_fences, complete,
  * require_steps, COMMIT. What raises P0F01 in it is answered CONFLICT: sent again, the look finds
  * out more.
@@ -87,31 +87,55 @@ static void take_write_failure(struct lane *lane, const struct db_reply *reply) 
 
 /* ---- the transaction ---- */
 
-static void add_own_statements(struct lane *lane) {
+static void add_begin(struct lane *lane) {
+    struct script *script = &lane->call.script;
+    struct db_param *begin = script_add(script, &sql_effect_begin, 3);
+    begin[0] = script_int(script, lane->timeout_ms);
+    begin[1] = script_int(script, IDLE_TRANSACTION_MS);
+    begin[2] = script_text(script, lane->db_role);
+}
+
+/* Its statements, and what keeps their settings from those of others and from ours. */
+static void add_statements_of(struct lane *lane, int index) {
+    struct script *script = &lane->call.script;
+    const struct store_effect *effect = &lane->effects[index];
+    int first = script->count;
+    for (int k = 0; k < effect->statement_count; k++) {
+        const struct store_statement *own = &effect->statements[k];
+        struct db_param *params = script_add_text(script, own->text, own->param_count);
+        for (int p = 0; p < own->param_count; p++) {
+            params[p] = script_bytes(script, own->params[p].data, own->params[p].length);
+        }
+    }
+    if (effect->statement_count > 0) {
+        effects_add_undo(script);
+        add_begin(lane);
+    }
+    for (int at = first; at < script->count; at++) {
+        lane->owners[at - lane->first_own] = index;
+    }
+}
+
+/* Returns how many of them are the user's. */
+static int add_own_statements(struct lane *lane) {
     struct script *script = &lane->call.script;
     int total = 0;
     for (int i = 0; i < lane->held.count; i++) {
         total += lane->effects[lane->held.refs[i].index].statement_count;
     }
+    size_t most = (size_t)total + (size_t)lane->held.count * (EFFECTS_UNDO_MAX + 1) + 1;
     lane->first_own = script->count;
-    lane->owners = arena_alloc(&lane->arena, (size_t)(total + 1) * sizeof *lane->owners);
+    lane->owners = arena_alloc(&lane->arena, most * sizeof *lane->owners);
     /* In the order of the request: the user's SQL may depend on it. */
     for (int i = 0; i < lane->count; i++) {
-        const struct store_effect *effect = &lane->effects[i];
-        for (int k = 0; k < effect->statement_count && !lane->verdicts[i].dropped; k++) {
-            if (lane->verdicts[i].verdict.answer == STORE_APPLIED ||
-                lane->verdicts[i].verdict.answer == STORE_ACCEPTED) {
-                continue;
-            }
-            const struct store_statement *own = &effect->statements[k];
-            lane->owners[script->count - lane->first_own] = i;
-            struct db_param *params = script_add_text(script, own->text, own->param_count);
-            for (int p = 0; p < own->param_count; p++) {
-                params[p] = script_bytes(script, own->params[p].data, own->params[p].length);
-            }
+        const struct store_effect_verdict *verdict = &lane->verdicts[i];
+        bool known = verdict->verdict.answer == STORE_APPLIED || verdict->verdict.answer == STORE_ACCEPTED;
+        if (!verdict->dropped && !known) {
+            add_statements_of(lane, i);
         }
     }
     lane->end_at = script->count;
+    return total;
 }
 
 static void add_pipeline_locks(struct lane *lane) {
@@ -150,11 +174,8 @@ static void write_effects(struct lane *lane) {
     }
     script_clear(script);
     script->transaction = true;
-    struct db_param *begin = script_add(script, &sql_effect_begin, 3);
-    begin[0] = script_int(script, lane->timeout_ms);
-    begin[1] = script_int(script, IDLE_TRANSACTION_MS);
-    begin[2] = script_text(script, lane->db_role);
-    add_own_statements(lane);
+    add_begin(lane);
+    int own_count = add_own_statements(lane);
     struct db_param *end = script_add(script, &sql_effect_end, 1);
     end[0] = script_int(script, lane->queue->request_timeout_ms);
     add_pipeline_locks(lane);
@@ -163,7 +184,7 @@ static void write_effects(struct lane *lane) {
     lane->complete_at = script->count;
     chains_add_complete(script, &lane->held, NULL);
     chains_add_require(script, &lane->held);
-    int64_t own_ms = lane->timeout_ms * (lane->end_at - lane->first_own);
+    int64_t own_ms = lane->timeout_ms * own_count;
     lane->call.limit_ms = lane->timeout_ms > 0 ? own_ms + 2 * lane->queue->request_timeout_ms : 0;
     lane->state = LANE_WRITING;
     struct error err = ERROR_NONE;

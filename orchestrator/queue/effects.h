@@ -28,8 +28,8 @@ struct lane {
     struct store_effect_verdict *verdicts;
     struct chain_list all, held; /* those that are held, of all */
 
-    /* Statements of the transaction: begin, the effects' own, end, lock_pipelines, hold_fences,
-     * complete, require_steps. */
+    /* Statements of the transaction: begin, the effects' own (behind those of each what undoes its settings, and begin
+     * again), end, lock_pipelines, hold_fences, complete, require_steps. */
     int first_own, end_at, hold_at,
         complete_at; /* first_own: the first statement of an effect; end_at: the one behind */
     int *owners;     /* owners[i]: whose is statement first_own + i */
@@ -47,7 +47,11 @@ void effects_lane_finish(struct lane *lane); /* its channel is closed */
 /* effects_copy.c: a deep copy of a request, for it is borrowed for the call only. */
 struct store_effect *effects_copy(struct arena *arena, int count,
                                   const struct store_effect *effects);
-/* effects_sql.c: why a statement cannot be sent; NULL when it can. */
+/* effects_sql.c: the session's settings, role and temporary tables as the effect before found them; EFFECTS_UNDO_MAX
+ * statements at most. effect_begin is to follow. */
+enum { EFFECTS_UNDO_MAX = 7 };
+void effects_add_undo(struct script *script);
+/* Why a statement cannot be sent; NULL when it can. */
 const char *effects_refusal(const char *sql);
 
 #endif

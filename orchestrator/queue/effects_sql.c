@@ -1,8 +1,8 @@
-/* effects_sql.c - statements that an effect may not send, told by their first word.
+/* effects_sql.c - statements that an effect may not send, told by their first word; and what undoes the others' settings.
  *
  * They would break the frame that the others rely on, and the server would not refuse them: the end
  * of the transaction makes halves of one commit, and COPY with the client goes out of the
- * protocol's step. hold_fences stands behind this.
+ * protocol's step. effect_check stands behind this.
  */
 #include <string.h>
 #include <strings.h>
@@ -61,4 +61,17 @@ const char *effects_refusal(const char *sql) {
         return "COPY to or from the client is not possible in a stage";
     }
     return NULL;
+}
+
+/* As conn_reset.c does it behind the transaction, so far as others that share it could tell. RESET ALL takes with it what
+ * effect_begin sets, and where a pooler set the encoding, that. */
+void effects_add_undo(struct script *script) {
+    static const char *const commands[] = {
+        "reset session authorization", "reset role", "reset all", "set client_encoding to 'UTF8'", "close all", "discard temp",
+    };
+    _Static_assert(sizeof commands / sizeof *commands + 1 <= EFFECTS_UNDO_MAX, "room among the owners");
+    (void)script_add(script, &sql_effect_check, 0);
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        (void)script_add_text(script, commands[i], 0);
+    }
 }

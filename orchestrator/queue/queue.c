@@ -111,6 +111,7 @@ enum status queue_open_channel(struct queue *queue, struct channel *channel, con
         .listen = is_watch && !pooled ? "pgstage" : NULL,
         .settings = settings_of(is_effect, pooled),
         .pooled = pooled,
+        .resets = is_effect,
         .connect_timeout_ms = queue->connect_timeout_ms,
         .request_timeout_ms = is_effect ? 0 : queue->request_timeout_ms,
         .clock = &queue->clock,

@@ -188,8 +188,7 @@ Test(store_effects, names_the_effect_whose_statement_fails) {
         {"-- a\rcommit", NULL, STATUS_INVALID, true}, /* where a comment ends for the server */
         {"end work and chain", NULL, STATUS_INVALID, true},
         {"prepare transaction 'x'", NULL, STATUS_INVALID, true},
-        {"set pgstage.effect = 'off'", NULL, STATUS_INVALID,
-         false}, /* as if one had slipped through */
+        {"set pgstage.effect = 'off'", NULL, STATUS_INVALID, true}, /* as if one had slipped through */
         {"insert into once values ($1::int)", "5", STATUS_INVALID,
          false}, /* deferred: fails at our COMMIT */
         {"select $1::text", "a\xC0\x80", STATUS_INVALID, true},
@@ -427,5 +426,126 @@ Test(store_effects, lanes_run_side_by_side) {
     cr_assert_eq(rig->ops.effects(rig->ops.context, 2, &second, NULL, NULL, &err), STATUS_INVALID);
     rig_wait(rig, &rig->effects, 2);
     cr_assert_eq(at_second_stage(rig), TASKS);
+    rig_close(rig);
+}
+
+/* What a statement leaves, and whether a session is without it. Some by a function, of which
+ * the text tells nothing. */
+static const struct leak {
+    const char *leaves, *clean;
+} leaks[] = {
+    {"set search_path = pg_catalog", "current_setting('search_path') like '%public%'"},
+    {"set session_replication_role = replica", "current_setting('session_replication_role') = 'origin'"},
+    {"select set_config('work_mem', '99kB', false)", "current_setting('work_mem') <> '99kB'"},
+    {"do $$ begin perform set_config('DateStyle', 'German', false); end $$", "current_setting('DateStyle') like 'ISO%'"},
+    {"set client_encoding = 'LATIN1'", "current_setting('client_encoding') = 'UTF8'"},
+    {"set application_name = 'x'", "current_setting('application_name') = 'pgstage effect 1'"},
+    {"set default_transaction_read_only = on", "current_setting('transaction_read_only') = 'off'"},
+    {"set default_transaction_isolation = 'serializable'", "current_setting('transaction_isolation') = 'read committed'"},
+    {"set client_connection_check_interval = '9s'", "current_setting('client_connection_check_interval') = '5s'"},
+    {"set role leak_role", "current_user = session_user"},
+    {"set session authorization leak_role", "session_user <> 'leak_role'"},
+    {"create temporary table leaked (n int)", "to_regclass('pg_temp.leaked') is null"},
+    {"declare leaked cursor with hold for select 1", "not exists (select from pg_cursors where name = 'leaked')"},
+    {"prepare leaked as select 1", "not exists (select from pg_prepared_statements where name = 'leaked')"},
+    {"listen leaked", "not exists (select from pg_listening_channels())"},
+    {"select pg_advisory_lock(4711)", "not exists (select from pg_locks where locktype = 'advisory' and objid = 4711)"},
+};
+enum { LEAKS = sizeof leaks / sizeof *leaks };
+
+/* One more task and its effect of one statement. */
+static struct store_effect an_effect(struct rig *rig, const struct store_statement *statement) {
+    static int number;
+    char key[16];
+    snprintf(key, sizeof key, "leak%d", ++number);
+    int64_t task = rig_submit(rig, key, "1");
+    cr_assert_eq(rig_claim(rig, 0, 1, 1000 + number)->count, 1);
+    return (struct store_effect){.chain = {.task = task,
+                                           .claim = 1000 + number,
+                                           .count = 1,
+                                           .first_stage = rig->stages[0],
+                                           .pipeline = rig->pipeline,
+                                           .revision = 1,
+                                           .ending = STORE_NEXT},
+                                 .statement_count = 1,
+                                 .statements = statement};
+}
+
+static enum status send_sql(struct rig *rig, int count, const struct store_statement *statements) {
+    struct store_effect effects[2];
+    for (int i = 0; i < count; i++) {
+        effects[i] = an_effect(rig, &statements[i]);
+    }
+    struct store_effects request = {.node = RIG_NODE, .count = count, .effects = effects, .timeout_ms = 5000};
+    return rig_effects(rig, &request);
+}
+
+static struct rig *open_for_leaks(void) {
+    struct rig *rig = rig_open();
+    rig_exec(rig, "do $$ begin create role leak_role superuser; exception when duplicate_object then null; end $$");
+    rig_exec(rig, "create table public.seen (pid int)");
+    return rig;
+}
+
+/* It notes its session when that is clean, and fails if it is not. */
+static void expect_clean(struct rig *rig, const struct leak *leak, const char *after) {
+    char text[512];
+    snprintf(text, sizeof text,
+             "insert into public.seen select pg_backend_pid() / case when %s then 1 else 0 end", leak->clean);
+    struct store_statement look = {text, 0, NULL};
+    cr_expect_eq(send_sql(rig, 1, &look), STATUS_OK, "%s, %s: %s", leak->leaves, after, rig->effects_answer.error.text);
+}
+
+Test(store_effects, what_a_statement_leaves_in_the_session_is_undone) {
+    struct rig *rig = open_for_leaks();
+    for (int i = 0; i < LEAKS; i++) {
+        struct store_statement leaves = {leaks[i].leaves, 0, NULL};
+        cr_expect_eq(send_sql(rig, 1, &leaves), STATUS_OK, "%s: %s", leaks[i].leaves, rig->effects_answer.error.text);
+        /* Before anything else is sent: an idle session must not hold what others wait for. */
+        cr_expect_eq(rig_int(rig, "select count(*) from pg_locks where locktype = 'advisory' and objid = 4711"), 0, "%s",
+                     leaks[i].leaves);
+        expect_clean(rig, &leaks[i], "committed");
+    }
+    cr_expect_eq(rig_int(rig, "select count(distinct pid) from seen"), 1, "it is one session");
+    rig_close(rig);
+}
+
+Test(store_effects, what_a_rolled_back_statement_leaves_is_undone) {
+    struct rig *rig = open_for_leaks();
+    rig_exec(rig, "create table public.once (n int unique deferrable initially deferred); insert into once values (5)");
+    static const char *const ends[] = {"select 1/0", "insert into public.once values (5)"};
+    for (int i = 0; i < LEAKS; i++) {
+        for (int k = 0; k < 2; k++) { /* the second is found at COMMIT */
+            struct store_statement both[] = {{leaks[i].leaves, 0, NULL}, {ends[k], 0, NULL}};
+            if (k == 1) { /* first, or there are no triggers at session_replication_role = replica */
+                both[1] = both[0];
+                both[0].text = ends[k];
+            }
+            struct store_effect effect = an_effect(rig, both);
+            effect.statement_count = 2;
+            struct store_effects request = {.node = RIG_NODE, .count = 1, .effects = &effect, .timeout_ms = 5000};
+            cr_expect_neq(rig_effects(rig, &request), STATUS_OK);
+            cr_expect_eq(rig_int(rig, "select count(*) from pg_locks where locktype = 'advisory' and objid = 4711"), 0,
+                         "%s", leaks[i].leaves);
+            expect_clean(rig, &leaks[i], ends[k]);
+        }
+    }
+    cr_expect_eq(rig_int(rig, "select count(distinct pid) from seen"), 1, "it is one session");
+    rig_close(rig);
+}
+
+/* Documents of one transaction share locks and listening, which end with it, and names of prepared statements. */
+Test(store_effects, documents_of_one_transaction_do_not_see_each_others_settings) {
+    struct rig *rig = open_for_leaks();
+    for (int i = 0; i < LEAKS; i++) {
+        if (strstr(leaks[i].leaves, "default_") != NULL || strncmp(leaks[i].leaves, "prepare", 7) == 0 ||
+            strncmp(leaks[i].leaves, "listen", 6) == 0 || strstr(leaks[i].leaves, "advisory") != NULL) {
+            continue;
+        }
+        char text[512];
+        snprintf(text, sizeof text, "insert into public.seen select 1 / case when %s then 1 else 0 end", leaks[i].clean);
+        struct store_statement both[] = {{leaks[i].leaves, 0, NULL}, {text, 0, NULL}};
+        cr_expect_eq(send_sql(rig, 2, both), STATUS_OK, "%s: %s", leaks[i].leaves, rig->effects_answer.error.text);
+    }
     rig_close(rig);
 }
