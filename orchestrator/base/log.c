@@ -195,7 +195,7 @@ static bool is_new_window(const struct log_limit *state, long long now_ms) {
 }
 
 bool log_limit_is_spent(const struct log_limit *state, int per_minute, long long now_ms) {
-    return !is_new_window(state, now_ms) && state->written >= per_minute;
+    return per_minute <= 0 || (!is_new_window(state, now_ms) && state->written >= per_minute);
 }
 
 void log_limit_suppress(struct log_limit *state, size_t count) {
