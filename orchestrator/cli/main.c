@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/argument_secrets.h"
 #include "cli/command.h"
 #include "cli/nearest.h"
 #include "cli/output.h"
+#include "cli/secrets.h"
 
 static const struct command *const commands[] = {
     &command_check, &command_try,           &command_run_pipelines, &command_submit, &command_status,  &command_tasks,
@@ -79,6 +79,7 @@ static enum exit_status run(int argc, char **argv) {
 int main(int argc, char **argv) {
     /* Output into a pipe that closes (| head) ends the program quietly, as with any other tool. */
     signal(SIGPIPE, SIG_DFL);
-    argument_secrets_hide(argc, argv);
+    secrets_hide_arguments(argc, argv);
+    secrets_hide_environment();
     return (int)output_finish(run(argc, argv)); /* whatever printed: output that is lost is no success */
 }

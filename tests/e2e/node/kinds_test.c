@@ -312,6 +312,8 @@ static void want_no_canary(void) {
     cr_expect_eq(count_lines("word=can; grep -la ${word}ary-pw /proc/[0-9]*/cmdline 2>/dev/null"), 0, "a command line has it");
     cr_expect_eq(count_lines("word=can; for p in $(pgrep -f pgstage-worker); do grep -a ${word}ary-pw /proc/$p/environ "
                              "2>/dev/null; done; true"), 0, "a worker's environment has it");
+    cr_expect_eq(count_lines("word=can; for p in $(pgrep -x pgstage); do grep -a ${word}ary-pw /proc/$p/environ 2>/dev/null; "
+                             "done; true"), 0, "a node's environment shows it");
     char command[256];
     snprintf(command, sizeof command, "word=can; grep -ra ${word}ary-pw %s", rig.folder);
     cr_expect_eq(count_lines(command), 0, "a log or file has it");
@@ -324,7 +326,9 @@ Test(kinds, c82b_a_password_is_nowhere_to_be_read) {
     rig_submit(&rig, "poison", 1, "{}");
     rig.node_url = url;
     snprintf(options, sizeof options, "--lease 5s --log debug --database '%s'", url);
+    setenv("PGPASSWORD", "canary-pw", 1); /* a node of its own gets it in its environment */
     rig_start(&rig, 0, options);
+    unsetenv("PGPASSWORD");
     rig_await(&rig, "select count(*) from pgstage.task where status = 'done'", 2);
     want_no_canary();
     cr_expect_eq(rig_number(&rig, "select count(*) from pgstage.output where output::text like '%canary-pw%'"), 0);

@@ -1,8 +1,9 @@
-#include "cli/argument_secrets.h"
+#include "cli/secrets.h"
 
 #include <stdbool.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 
@@ -31,13 +32,23 @@ static void hide_parameter(char *text) {
     }
 }
 
-void argument_secrets_hide(int argc, char **argv) {
+void secrets_hide_arguments(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         if (strstr(argv[i], "://") != NULL || strcasestr(argv[i], "password") != NULL) {
             char *shown = argv[i];
             argv[i] = mem_copy_string(shown);
             hide_in_url(shown);
             hide_parameter(shown);
+        }
+    }
+}
+
+void secrets_hide_environment(void) {
+    for (char **entry = environ; *entry != NULL; entry++) {
+        char *shown = *entry, *value = strchr(shown, '=');
+        *entry = mem_copy_string(shown);
+        if (value != NULL) {
+            memset(value + 1, '*', strlen(value + 1));
         }
     }
 }
